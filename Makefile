@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine with Python 3.11, git and make:
+#   make dev    a demo application, a worker and PostgreSQL, live; Ctrl-C ends it
+#   make test   every check: style, types, import contracts, all tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: dev test check bench clean
+.DEFAULT_GOAL := test
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Sexton needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } \
+	  || { echo "could not make $(VENV): install Python's venv module (Debian: python3-venv)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+dev: $(STAMP)
+	@$(BIN)/sexton dev
+
+check: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+test: check
+	@$(BIN)/python -m pytest
+
+bench: $(STAMP)
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache

@@ -1,0 +1,356 @@
+"""The application object: tasks are declared on it, jobs go through it."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, overload
+
+from sexton.client import Client
+from sexton.domain.duration import Duration, seconds
+from sexton.domain.job import DeadJob, Enqueued, JobView, NewJob, State, StuckJobs
+from sexton.domain.retry import Retry
+from sexton.embedded import EmbeddedServer, default_folder
+from sexton.errors import ConfigurationError, UnknownJob, did_you_mean
+from sexton.flow.wake import CANCEL
+from sexton.flow.worker import Worker
+from sexton.portal import Portal
+from sexton.settings import Settings
+from sexton.store import Clock
+from sexton.store.connection import Address
+from sexton.store.history import Counts, Redriven
+from sexton.store.migrations import Migration, SchemaState, check, migrate
+from sexton.store.workers import WorkerView
+from sexton.targets.arguments import encode
+from sexton.targets.task import Call, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+DEFAULT_CONCURRENCY = 50
+
+
+class Sexton:
+    """`app = Sexton()` uses SEXTON_DATABASE_URL, or starts the embedded PostgreSQL."""
+
+    def __init__(
+        self, database_url: str | None = None, *, clock: Clock | None = None, **settings: Any
+    ) -> None:
+        self.settings = Settings.load(database_url=database_url, **settings)
+        self.max_payload_bytes = self.settings.max_payload_bytes
+        self.tasks: dict[str, Task[Any, Any]] = {}
+        self.clock = clock
+        self._server: EmbeddedServer | None = None
+        self._clients: dict[asyncio.AbstractEventLoop, Client] = {}
+        self._opening = asyncio.Lock()
+        self._portal = Portal()
+
+    # ── declaring ───────────────────────────────────────────────────────────
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        max_running: int | None = None,
+        max_running_per_key: int | None = None,
+        process: bool = False,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Declare a function as a task: async on the loop, plain in a thread, or in a process."""
+
+        def declare(function: Callable[..., Any]) -> Task[..., Any]:
+            task = Task(self, function, **options)
+            if task.name in self.tasks:
+                raise ConfigurationError(
+                    f"two tasks are called {task.name!r}: give one of them another name="
+                )
+            self.tasks[task.name] = task
+            return task
+
+        return declare if function is None else declare(function)
+
+    # ── opening ─────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Self:
+        await self.client()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def client(self) -> Client:
+        """The connections of the running loop, opened when first needed."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            address = await self.address()
+            client = self._clients.setdefault(loop, Client(address, self.settings, self.clock))
+        return client
+
+    async def address(self) -> Address:
+        """Where PostgreSQL is; the embedded one is started and brought up to date first."""
+        settings = self.settings
+        url = settings.database_url
+        if url is None:
+            server = await asyncio.to_thread(self._embedded)
+            url = server.url
+        address = Address(url, settings.pooler, settings.patience)
+        if settings.database_url is None:
+            await migrate(address, settings.schema)
+        return address
+
+    def _embedded(self) -> EmbeddedServer:
+        if self._server is None:
+            self._server = EmbeddedServer.open(
+                self.settings.data_folder or default_folder(Path.cwd())
+            )
+        return self._server
+
+    async def close(self) -> None:
+        """Close this loop's connections, and the embedded server if nobody else uses it."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+        for loop in [each for each in self._clients if each.is_closed()]:
+            del self._clients[loop]
+        if not self._clients and self._server is not None:
+            server, self._server = self._server, None
+            await asyncio.to_thread(server.close)
+
+    async def migrate(self) -> list[Migration]:
+        """Bring the schema up to date; safe when many do so at once."""
+        return await migrate(await self.address(), self.settings.schema)
+
+    async def schema_state(self) -> SchemaState:
+        return await check(await self.address(), self.settings.schema)
+
+    # ── enqueueing ──────────────────────────────────────────────────────────
+
+    async def enqueue_call(self, call: Call, connection: Any = None) -> Enqueued:
+        return await (await self.client()).enqueue(call.job, connection)
+
+    def enqueue_call_sync(self, call: Call, connection: Any = None) -> Enqueued:
+        if connection is not None:
+            return Client.enqueue_in_sync(self.settings.schema, call.job, connection)
+        return self._portal.run(self.enqueue_call(call))
+
+    async def enqueue(
+        self,
+        task: str | Task[Any, Any],
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        connection: Any = None,
+        **options: Any,
+    ) -> Enqueued:
+        """Enqueue by name; also tasks that only the workers' code declares."""
+        name = task if isinstance(task, str) else task.name
+        if name in self.tasks:
+            call = self.tasks[name].call(**(arguments or {})).options(**options)
+            return await self.enqueue_call(call, connection)
+        payload = encode(dict(arguments or {}), f"task {name!r}", self.max_payload_bytes)
+        call = Call(self, NewJob(name, payload, "")).options(**options)
+        return await (await self.client()).enqueue_named(call.job, connection)
+
+    async def enqueue_many(
+        self, calls: Iterable[Call], *, connection: Any = None
+    ) -> list[Enqueued]:
+        """All or none of them, as fast as PostgreSQL can copy; in the order given."""
+        jobs = [call.job for call in calls]
+        return await (await self.client()).enqueue_many(jobs, connection)
+
+    def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Enqueued]:
+        """The same for callers without an event loop."""
+        if connection is not None:
+            schema = self.settings.schema
+            return [Client.enqueue_in_sync(schema, call.job, connection) for call in calls]
+        return self._portal.run(self.enqueue_many(calls))
+
+    # ── looking and operating ───────────────────────────────────────────────
+
+    async def job(self, id: int) -> JobView:
+        """State, result, error and every attempt of a job."""
+        view = await (await self.client()).store.history.job(id)
+        if view is None:
+            raise UnknownJob(f"no job {id}, live, dead or in the history that is kept")
+        return view
+
+    async def jobs(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        state: State | None = None,
+        tag: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[JobView]:
+        """Live jobs, newest first; `before` is the last id of the page before."""
+        history = (await self.client()).store.history
+        return await history.jobs(
+            task=task, queue=queue, state=state, tag=tag, before=before, limit=limit
+        )
+
+    async def counts(self) -> dict[str, Counts]:
+        """Live jobs by queue and state."""
+        return await (await self.client()).store.history.counts()
+
+    async def live_count(self, queue: str | None = None) -> int:
+        counts = await (await self.client()).store.history.counts(queue)
+        return sum(each.live for each in counts.values())
+
+    async def cancel(self, *ids: int) -> dict[int, bool]:
+        """For each live job: True if it ended at once, False if its worker was asked to end it."""
+        client = await self.client()
+        answers = await client.store.jobs.cancel(ids)
+        for worker in {worker for worker in answers.values() if worker is not None}:
+            client.waker.poke(f"{CANCEL}{worker}")
+        return {id: worker is None for id, worker in answers.items()}
+
+    async def dead(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        before: DeadJob | None = None,
+        limit: int = 50,
+    ) -> list[DeadJob]:
+        """Dead jobs, newest first; `before` is the last one of the page before."""
+        history = (await self.client()).store.history
+        return await history.dead(task=task, queue=queue, before=before, limit=limit)
+
+    async def redrive(
+        self,
+        *ids: int,
+        task: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
+    ) -> list[Redriven]:
+        """Give dead jobs another life: these, or those that the filters choose."""
+        if not ids and not any((task, queue, error, since, until)):
+            raise ConfigurationError(
+                "redrive needs ids or a filter: task, queue, error, since, until"
+            )
+        client = await self.client()
+        redriven = await client.store.history.redrive(
+            ids=ids or None,
+            task=task,
+            queue=queue,
+            error=error,
+            since=since,
+            until=until,
+            limit=limit,
+            dry_run=dry_run,
+        )
+        for name in {each.queue for each in redriven if each.revived}:
+            client.waker.poke(name)
+        return redriven
+
+    async def purge(self, *ids: int) -> list[int]:
+        """Throw dead jobs away for good."""
+        return await (await self.client()).store.history.purge(ids)
+
+    async def stuck(self, silent_for: Duration = 60) -> list[StuckJobs]:
+        """Running jobs, by task, whose worker has not renewed its lease for a while."""
+        return await (await self.client()).store.history.stuck(seconds(silent_for))
+
+    async def workers(self) -> list[WorkerView]:
+        return await (await self.client()).store.workers.living()
+
+    async def keep_history(self, retention: Duration) -> None:
+        """How long this installation keeps attempts; whole days."""
+        await (await self.client()).store.history.set_retention(seconds(retention), None, False)
+
+    # ── working ─────────────────────────────────────────────────────────────
+
+    async def worker(
+        self,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        name: str | None = None,
+    ) -> Worker:
+        """A worker for these queues, or for all that our tasks name; not running yet."""
+        address = await self.address()
+        (await check(address, self.settings.schema)).demand_current()
+        settings = self.settings
+        listen: Address | None = address
+        if settings.listen_url is not None:
+            listen = Address(settings.listen_url, False, settings.patience)
+        return Worker(
+            address=address,
+            listen=listen,
+            settings=settings,
+            tasks=self.tasks,
+            queues=self._slots(queues, concurrency),
+            clock=self.clock,
+            name=name,
+        )
+
+    def _slots(
+        self, queues: Sequence[str] | Mapping[str, int] | None, concurrency: int
+    ) -> dict[str, int]:
+        if not self.tasks:
+            raise ConfigurationError("this application declares no tasks: there is nothing to run")
+        known = {task.queue for task in self.tasks.values()}
+        if queues is None:
+            queues = sorted(known)
+        if isinstance(queues, str):
+            queues = [queues]
+        slots = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, concurrency)
+        for queue, many in slots.items():
+            if not isinstance(many, int) or not 1 <= many <= 100_000:
+                raise ConfigurationError(
+                    f"concurrency of queue {queue!r} is {many!r}: from 1 to 100,000"
+                )
+            if not isinstance(queue, str) or not queue:
+                raise ConfigurationError(
+                    f"{queue!r} is not a queue{did_you_mean(str(queue), known)}"
+                )
+        return slots
+
+    async def run_worker(
+        self,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        name: str | None = None,
+        handle_signals: bool = False,
+    ) -> None:
+        """Work until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C."""
+        worker = await self.worker(queues, concurrency=concurrency, name=name)
+        loop = asyncio.get_running_loop()
+        if handle_signals:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(each, worker.stop)
+        running = asyncio.create_task(worker.run())
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            worker.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            raise
+        finally:
+            if handle_signals:
+                for each in (signal.SIGTERM, signal.SIGINT):
+                    loop.remove_signal_handler(each)

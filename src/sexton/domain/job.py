@@ -1,0 +1,157 @@
+"""A job as it is asked for, as it is claimed, and as it is looked at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+State = Literal["waiting", "ready", "running", "succeeded", "cancelled", "dead"]
+LIVE_STATES: tuple[State, ...] = ("waiting", "ready", "running")
+PRIORITIES = range(-5, 6)
+# A priority is worth a head start of a minute for each step, so the largest difference of ten
+# steps lets no job be overtaken by one that became due ten minutes after it.
+AGEING = 60.0
+
+
+@dataclass(slots=True)
+class NewJob:
+    """A job to be enqueued; every field already checked."""
+
+    task: str
+    payload: str
+    queue: str
+    priority: int = 0
+    at: datetime | None = None
+    delay: float | None = None
+    key: str | None = None
+    key_held_for: float | None = None
+    limited: bool = False
+    limit_key: str | None = None
+    tags: Sequence[str] | None = None
+    expires_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The answer to an enqueue; a duplicate carries the id of the job that holds the key."""
+
+    id: int
+    duplicate: bool = False
+
+
+class Claim:
+    """One claim of a job: the right to run it until the worker's lease ends."""
+
+    __slots__ = (
+        "attempt",
+        "claimed_at",
+        "created_at",
+        "due_at",
+        "expires_at",
+        "fence",
+        "id",
+        "key",
+        "payload",
+        "priority",
+        "task",
+        "tries",
+    )
+
+    def __init__(
+        self,
+        id: int,
+        fence: int,
+        attempt: int,
+        tries: int,
+        priority: int,
+        task: str,
+        payload: str,
+        key: str | None,
+        created_at: datetime,
+        due_at: datetime,
+        claimed_at: datetime,
+        expires_at: datetime | None,
+    ) -> None:
+        self.id = id
+        self.fence = fence
+        self.attempt = attempt
+        self.tries = tries
+        self.priority = priority
+        self.task = task
+        self.payload = payload
+        self.key = key
+        self.created_at = created_at
+        self.due_at = due_at
+        self.claimed_at = claimed_at
+        self.expires_at = expires_at
+
+    def __repr__(self) -> str:
+        return f"<Claim job={self.id} fence={self.fence} task={self.task} attempt={self.attempt}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a job, as history keeps it."""
+
+    attempt: int
+    outcome: str
+    fence: int
+    worker: str | None
+    claimed_at: datetime | None
+    finished_at: datetime
+    error: str | None
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as anyone may look at it, live or not."""
+
+    id: int
+    state: State
+    task: str
+    queue: str
+    priority: int | None
+    payload: dict[str, Any]
+    key: str | None
+    tags: tuple[str, ...]
+    attempt: int
+    created_at: datetime
+    due_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+    progress: Any
+    cancel_requested: bool
+    result: Any
+    error: str | None
+    attempts: tuple[Attempt, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class DeadJob:
+    """A job that will not be tried again by itself."""
+
+    id: int
+    task: str
+    queue: str
+    payload: dict[str, Any]
+    key: str | None
+    tags: tuple[str, ...]
+    attempt: int
+    reason: str
+    error: str | None
+    created_at: datetime
+    died_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StuckJobs:
+    """Running jobs of one task whose worker has not renewed its lease for a while."""
+
+    task: str
+    jobs: int
+    worker_id: int
+    worker: str
+    silent_for: float
+    longest: float
+    ids: tuple[int, ...]

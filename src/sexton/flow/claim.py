@@ -1,0 +1,78 @@
+"""Ready to running: which jobs of one queue this worker takes next."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from sexton.domain.job import PRIORITIES, Claim
+from sexton.store import Store
+from sexton.store.jobs import BEGINNING
+
+log = logging.getLogger("sexton.claim")
+
+# Jobs are committed a little out of the order of their due_at; claiming begins this much before
+# the newest job it took. What commits later still is found by the sweep.
+SLACK = timedelta(seconds=2)
+
+
+class Claimer:
+    """Claims for one queue, remembering where in each lane there is nothing left to find."""
+
+    def __init__(self, store: Store, queue: str, limited: Sequence[str]) -> None:
+        self._store = store
+        self.queue = queue
+        self._limited = list(limited)
+        self._limited_first = False
+        self._after_key: str | None = None
+        self._lanes = list(PRIORITIES)
+        self._since: dict[int, datetime] = dict.fromkeys(self._lanes, BEGINNING)
+
+    async def run_once(self, limit: int, worker: int) -> list[Claim]:
+        """At most `limit` claims, in the order in which they should start."""
+        if not self._limited:
+            return await self._claim(limit, worker)
+        # Two statements share the room; whichever goes first would starve the other.
+        self._limited_first = not self._limited_first
+        first, second = self._claim, self._claim_limited
+        if self._limited_first:
+            first, second = second, first
+        claims = await first(limit, worker)
+        if len(claims) < limit:
+            claims += await second(limit - len(claims), worker)
+        return claims
+
+    async def _claim(self, limit: int, worker: int) -> list[Claim]:
+        since = list(self._since.values())
+        claims = await self._store.jobs.claim(self.queue, limit, worker, self._lanes, since)
+        newest: dict[int, datetime] = {}
+        for claim in claims:
+            if claim.priority not in newest or claim.due_at > newest[claim.priority]:
+                newest[claim.priority] = claim.due_at
+        for priority, due_at in newest.items():
+            self._since[priority] = min(due_at, claims[0].claimed_at - SLACK)
+        return claims
+
+    async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
+        claims, self._after_key = await self._store.jobs.claim_limited(
+            self.queue, limit, worker, self._limited, self._after_key
+        )
+        return claims
+
+    async def next_due_in(self) -> float | None:
+        """Seconds until the next job of this queue is due; None if there is none."""
+        ahead = await self._store.jobs.outlook(self.queue, self._lanes, list(self._since.values()))
+        due = [due_in for _, due_in in ahead.values()]
+        if self._limited:
+            limited = await self._store.jobs.outlook_limited(self.queue)
+            due += [] if limited is None else [limited]
+        return min(due, default=None)
+
+    async def sweep(self, store: Store, found: Callable[[], None]) -> None:
+        """Find jobs that were committed behind the place where claiming begins."""
+        beginning = [BEGINNING] * len(self._lanes)
+        first = await store.jobs.outlook(self.queue, self._lanes, beginning)
+        for priority, (due_at, due_in) in first.items():
+            if due_at < self._since[priority]:
+                self._since[priority] = due_at
+                if due_in <= 0:
+                    found()

@@ -1,0 +1,174 @@
+"""Running a claim: on the loop, in a thread or in a child process, until it has an outcome."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Literal
+
+from sexton.domain.job import Claim
+from sexton.domain.outcome import Cancelled, Failed, Lost, Outcome, Released, Snoozed
+from sexton.domain.retry import Retry
+from sexton.errors import JobCancelled, JobTimeout
+from sexton.targets.arguments import ArgumentMismatch
+from sexton.targets.job import Channel, Job
+from sexton.targets.process import ProcessPool
+from sexton.targets.task import Task
+from sexton.targets.threads import ThreadCall, ThreadPool
+from sexton.targets.verdict import raised, returned
+
+log = logging.getLogger("sexton.execute")
+
+# Another version of the code may know the task: put the job back rather than fail it, for a while.
+UNKNOWN_TASK_DELAY = 30.0
+UNKNOWN_TASK_PATIENCE = 3600.0
+CANCEL_AGAIN_AFTER = 1.0
+
+Why = Literal["timeout", "cancelled", "lease", "shutdown"]
+
+
+class Running:
+    """A claim that is being run here."""
+
+    __slots__ = ("claim", "ended", "handle", "job", "queue", "stopped", "task", "timer", "worker")
+
+    def __init__(
+        self, claim: Claim, worker: int, queue: str, task: "Task[Any, Any] | None"
+    ) -> None:
+        self.claim = claim
+        self.worker = worker
+        self.queue = queue
+        self.task = task
+        self.ended = False
+        self.job: Job | None = None
+        self.handle: asyncio.Task[None] | ThreadCall | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.stopped: Why | None = None
+
+
+Finished = Callable[[Running, Outcome, Retry], None]
+
+
+class Executor:
+    """Starts claims and says how each ended, exactly once."""
+
+    def __init__(self, channel: Channel, finished: Finished, max_result_bytes: int) -> None:
+        self._channel = channel
+        self._finished = finished
+        self._max_result_bytes = max_result_bytes
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPool()
+        self._processes = ProcessPool()
+
+    def start(self, running: Running) -> None:
+        """Begin; `finished` is called later, or at once if the claim cannot be run."""
+        claim, task = running.claim, running.task
+        if task is None:
+            self._finished(running, _unknown(claim), _PLAIN)
+            return
+        job = running.job = Job(claim, self._channel, task.timeout)
+        try:
+            arguments = {} if task.runs == "process" else task.arguments.decode(claim.payload)
+        except ArgumentMismatch as error:
+            self._finished(running, *raised(error, task.retry))
+            return
+        if task.arguments.job_parameter is not None:
+            arguments[task.arguments.job_parameter] = job
+        if task.timeout is not None:
+            running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
+        if task.runs == "thread":
+            self._start_in_thread(running, task, arguments)
+        elif task.runs == "loop":
+            running.handle = self._loop.create_task(self._run_on_loop(running, task, arguments))
+        else:
+            running.handle = self._loop.create_task(self._run_in_process(running, task, job))
+
+    async def _run_on_loop(
+        self, running: Running, task: Task[Any, Any], arguments: dict[str, Any]
+    ) -> None:
+        try:
+            outcome: Outcome = returned(await task.function(**arguments), self._max_result_bytes)
+            retry = task.retry
+        except BaseException as error:
+            outcome, retry = self._verdict(running, task, error)
+        self._end(running, outcome, retry)
+
+    async def _run_in_process(self, running: Running, task: Task[Any, Any], job: Job) -> None:
+        try:
+            outcome, retry = await self._processes.run(
+                task, job, running.claim.payload, job.progress
+            )
+        except BaseException as error:
+            outcome, retry = self._verdict(running, task, error)
+        self._end(running, outcome, retry)
+
+    def _start_in_thread(
+        self, running: Running, task: Task[Any, Any], arguments: dict[str, Any]
+    ) -> None:
+        def done(call: ThreadCall) -> None:
+            self._loop.call_soon_threadsafe(self._end_of_thread, running, task, call)
+
+        call = ThreadCall(lambda: task.function(**arguments), done)
+        running.handle = call
+        self._threads.start(call)
+
+    def _end_of_thread(self, running: Running, task: Task[Any, Any], call: ThreadCall) -> None:
+        if call.error is None:
+            self._end(running, returned(call.result, self._max_result_bytes), task.retry)
+        else:
+            self._end(running, *self._verdict(running, task, call.error))
+
+    def _end(self, running: Running, outcome: Outcome, retry: Retry) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+        self._finished(running, outcome, retry)
+
+    def stop(self, running: Running, why: Why) -> None:
+        """End an attempt early: cancel the coroutine, interrupt the thread, kill the child.
+
+        A task that swallows the first cancellation gets another every second.
+        """
+        running.stopped = running.stopped or why
+        if running.job is not None:
+            running.job._stop()
+        handle = running.handle
+        if isinstance(handle, ThreadCall):
+            handle.interrupt(JobTimeout if running.stopped == "timeout" else JobCancelled)
+            return
+        if handle is None or handle.done():
+            return
+        handle.cancel()
+        if running.timer is not None:
+            running.timer.cancel()
+        running.timer = self._loop.call_later(CANCEL_AGAIN_AFTER, self.stop, running, why)
+
+    def _verdict(
+        self, running: Running, task: Task[Any, Any], error: BaseException
+    ) -> tuple[Outcome, Retry]:
+        stopping = isinstance(error, asyncio.CancelledError | JobTimeout | JobCancelled)
+        if not stopping or running.stopped is None:
+            return raised(error, task.retry)
+        match running.stopped:
+            case "timeout":
+                return Failed(f"JobTimeout: it ran longer than {task.timeout:g} s"), task.retry
+            case "cancelled":
+                return Cancelled(), task.retry
+            case "shutdown":
+                return Released(), task.retry
+            case "lease":
+                return Lost("its worker lost its lease while it ran this attempt"), task.retry
+
+    async def close(self) -> None:
+        self._threads.close()
+        await self._processes.close()
+
+
+_PLAIN = Retry()
+
+
+def _unknown(claim: Claim) -> Outcome:
+    reason = f"no task {claim.task!r} in this worker's code"
+    waited = (claim.claimed_at - claim.created_at).total_seconds()
+    if waited > UNKNOWN_TASK_PATIENCE:
+        return Failed(f"{reason}, nor in any other that tried for an hour", permanent=True)
+    log.warning("job %d: %s; put back for %g s", claim.id, reason, UNKNOWN_TASK_DELAY)
+    return Snoozed(UNKNOWN_TASK_DELAY, reason)

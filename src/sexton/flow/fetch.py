@@ -1,0 +1,133 @@
+"""Keeping one queue's slots full: claim when there is room, sleep when there is nothing."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from sexton.domain.job import Claim
+from sexton.errors import Unavailable
+from sexton.flow.claim import Claimer
+from sexton.flow.keep import Backoff, wait
+from sexton.store.connection import is_transient, say
+
+log = logging.getLogger("sexton.claim")
+
+# Claim in bulk: wait this long for more slots before asking for only a few jobs.
+GATHER_FOR = 0.005
+BATCH = 500
+SETTLE_DOWN = 0.2
+SOONEST = 0.001
+
+
+class Fetcher:
+    """The slots of one queue in one worker."""
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        slots: int,
+        poll: float,
+        *,
+        worker: Callable[[], int | None],
+        start: Callable[[Sequence[Claim], int, str], None],
+        on_idle: Callable[[str, bool], Awaitable[None]],
+    ) -> None:
+        self.claimer = claimer
+        self.queue = claimer.queue
+        self.slots = slots
+        self.free = slots
+        self._poll = poll
+        self._worker = worker
+        self._start = start
+        self._on_idle = on_idle
+        self._freed = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._enough = min(BATCH, max(1, slots // 4))
+        self._stop = asyncio.Event()
+        self.claim_seconds: deque[float] = deque(maxlen=10_000)
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._wake.set()
+
+    def give_back(self) -> None:
+        """A slot is free again."""
+        self.free += 1
+        if self.free >= self._enough or self.free == 1:
+            self._freed.set()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        self._freed.set()
+
+    async def run(self) -> None:
+        """Claim until told to stop; an absent PostgreSQL is waited for."""
+        backoff = Backoff()
+        while not self._stop.is_set():
+            try:
+                await self._fill()
+                backoff.clear()
+            except Unavailable as error:
+                log.debug("cannot claim: %s", say(error))
+                await wait(self._stop, backoff.next())
+            except Exception as error:
+                if not is_transient(error):
+                    log.exception("claiming from %s failed and will be tried again", self.queue)
+                await wait(self._stop, backoff.next())
+
+    async def _fill(self) -> None:
+        """Claim while there are jobs; then sleep until there may be some."""
+        idle = False
+        dry = 0
+        while not self._stop.is_set():
+            await self._room()
+            self._wake.clear()
+            worker = self._worker()
+            if self._stop.is_set() or worker is None:
+                await wait(self._stop, SETTLE_DOWN)
+                continue
+            limit = min(self.free, BATCH)
+            claims = await self.run_once(limit, worker)
+            if len(claims) == limit:
+                dry = 0
+                if idle:
+                    idle = False
+                    await self._on_idle(self.queue, False)
+                continue
+            # Not more than a little was there. Say so, look once more for what was enqueued
+            # meanwhile by those who thought us busy, and sleep.
+            dry = 0 if claims else dry + 1
+            due_in = await self.claimer.next_due_in()
+            sleep = self._poll if due_in is None else min(self._poll, max(due_in, SOONEST))
+            if not idle:
+                sleep = min(sleep, SETTLE_DOWN)
+            woken = await wait(self._wake, sleep)
+            if not woken and not idle and dry:
+                idle = True
+                await self._on_idle(self.queue, True)
+
+    async def run_once(self, limit: int, worker: int) -> list[Claim]:
+        """One claim of at most `limit` jobs, started."""
+        began = time.perf_counter()
+        self.free -= limit
+        claims: list[Claim] = []
+        try:
+            claims = await self.claimer.run_once(limit, worker)
+        finally:
+            self.free += limit - len(claims)
+        if claims:
+            self.claim_seconds.append(time.perf_counter() - began)
+            self._start(claims, worker, self.queue)
+        return claims
+
+    async def _room(self) -> None:
+        """Until there is a slot; until there are several, if they come quickly."""
+        while self.free == 0 and not self._stop.is_set():
+            self._freed.clear()
+            await self._freed.wait()
+        if self.free < self._enough:
+            self._freed.clear()
+            await wait(self._freed, GATHER_FOR)

@@ -1,0 +1,62 @@
+"""The loop around every step, written once: it ends only when told to."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from sexton.errors import Unavailable
+from sexton.store.connection import is_transient, say
+
+_FIRST, _LONGEST = 0.1, 5.0
+
+
+class Backoff:
+    """Delays for reconnecting: doubling, jittered, never long."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def clear(self) -> None:
+        self._failures = 0
+
+    def next(self) -> float:
+        ceiling = min(_LONGEST, _FIRST * float(2 ** min(self._failures, 10)))
+        self._failures += 1
+        return ceiling * (0.5 + 0.5 * random.random())
+
+
+async def keep_doing(
+    name: str,
+    step: Callable[[], Awaitable[object]],
+    *,
+    every: float,
+    stop: asyncio.Event,
+    log: logging.Logger,
+) -> None:
+    """Run `step` about every so often until `stop`; what it raises is logged, never fatal."""
+    backoff = Backoff()
+    while not stop.is_set():
+        try:
+            await step()
+            backoff.clear()
+            delay = every * (0.9 + 0.2 * random.random())
+        except Exception as error:
+            delay = backoff.next()
+            if isinstance(error, Unavailable):
+                log.debug("%s: %s", name, say(error))
+            elif is_transient(error):
+                log.info("%s will be tried again: %s", name, say(error))
+            else:
+                log.exception("%s failed and will be tried again", name)
+        await wait(stop, delay)
+
+
+async def wait(event: asyncio.Event, timeout: float) -> bool:
+    """Whether the event came within the time."""
+    try:
+        async with asyncio.timeout(timeout):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

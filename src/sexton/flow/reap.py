@@ -1,0 +1,45 @@
+"""Acting on leases that ran out: lost workers are declared so, their jobs go on elsewhere."""
+
+import logging
+import random
+
+from sexton.domain.outcome import Lost
+from sexton.domain.transitions import settle
+from sexton.store import Store
+
+log = logging.getLogger("sexton.reap")
+
+BATCH = 500
+
+
+async def run_once(store: Store) -> int:
+    """Reap everything that is to be reaped now; returns how many attempts were lost.
+
+    Two steps that need not be one transaction: once a worker is declared lost it stays so, and
+    each of its jobs is settled under its own fence, by whichever reaper comes first.
+    """
+    for id, name in await store.workers.lose_expired():
+        log.warning("worker %d (%s) did not renew its lease: it is lost", id, name)
+    lost = 0
+    while orphans := await store.jobs.orphans(BATCH):
+        settled = [
+            (
+                orphan.id,
+                orphan.fence,
+                settle(
+                    Lost(f"worker {orphan.worker} was lost while it ran this attempt"),
+                    tries=orphan.tries,
+                    retry=orphan.retry,
+                    expires_in=orphan.expires_in,
+                    noise=random.random(),
+                ),
+            )
+            for orphan in orphans
+        ]
+        reaped = await store.jobs.settle(settled)
+        lost += len(reaped)
+        if not reaped:
+            break  # another reaper is at it
+    if lost:
+        log.warning("%d attempts were lost with their workers", lost)
+    return lost

@@ -1,0 +1,139 @@
+"""Recording outcomes: in batches, fenced, and kept through any absence of PostgreSQL."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import asyncpg
+
+from sexton.domain.job import Claim
+from sexton.domain.outcome import Outcome
+from sexton.domain.retry import Retry
+from sexton.domain.transitions import Settlement, settle
+from sexton.flow.keep import Backoff
+from sexton.store import Store
+from sexton.store.connection import is_lost, is_transient, say
+
+log = logging.getLogger("sexton.settle")
+
+BATCH = 1000
+Settled = Callable[[Claim, bool], None]
+
+
+def decide(claim: Claim, outcome: Outcome, retry: Retry) -> Settlement:
+    """Where this claim's job goes; the noise for the jitter comes from here."""
+    expires_in = None
+    if claim.expires_at is not None:
+        # Both instants are the database's; the time since the claim is left out, to the job's good.
+        expires_in = (claim.expires_at - claim.claimed_at).total_seconds()
+    return settle(
+        outcome, tries=claim.tries, retry=retry, expires_in=expires_in, noise=random.random()
+    )
+
+
+class Settler:
+    """Collects settlements while one batch is on its way, and sends them as the next."""
+
+    def __init__(self, store: Store, on_settled: Settled) -> None:
+        self._store = store
+        self._on_settled = on_settled
+        self._pending: list[tuple[Claim, Settlement]] = []
+        self._something = asyncio.Event()
+        self._nothing = asyncio.Event()
+        self._nothing.set()
+        self._lost_at: float | None = None
+        self.batches = 0
+
+    @property
+    def unsettled(self) -> int:
+        return len(self._pending)
+
+    def add(self, claim: Claim, settlement: Settlement) -> None:
+        self._pending.append((claim, settlement))
+        self._something.set()
+        self._nothing.clear()
+
+    async def drained(self) -> None:
+        """Return when everything was recorded or refused."""
+        await self._nothing.wait()
+
+    async def run(self) -> None:
+        """Settle for ever; cancelled when there is nothing more to come."""
+        backoff = Backoff()
+        while True:
+            await self._something.wait()
+            # Others that end in this turn of the loop go into the same batch.
+            await asyncio.sleep(0)
+            try:
+                await self.run_once()
+                backoff.clear()
+            except Exception as error:
+                if is_lost(error) and self._lost_at is None:
+                    self._lost_at = time.monotonic()
+                    log.warning(
+                        "PostgreSQL went away (%s); keeping what is finished until it is back",
+                        say(error),
+                    )
+                elif not is_transient(error):
+                    log.exception("settling failed and will be tried again")
+                await asyncio.sleep(backoff.next())
+
+    async def run_once(self) -> int:
+        """Settle one batch; what fails for lack of a server stays for the next time."""
+        batch = self._pending[:BATCH]
+        if not batch:
+            return 0
+        try:
+            await self._settle(batch)
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            if _no_bucket(error):
+                await self._store.history.make_buckets()
+                await self._settle(batch)
+            else:
+                await self._settle_one_by_one(batch)
+        del self._pending[: len(batch)]
+        if not self._pending:
+            self._something.clear()
+            self._nothing.set()
+        if self._lost_at is not None:
+            log.warning(
+                "PostgreSQL is back after %.1f s; settled %d finished jobs",
+                time.monotonic() - self._lost_at,
+                len(batch),
+            )
+            self._lost_at = None
+        return len(batch)
+
+    async def _settle(self, batch: list[tuple[Claim, Settlement]]) -> None:
+        accepted = await self._store.jobs.settle(
+            [(claim.id, claim.fence, settlement) for claim, settlement in batch]
+        )
+        self.batches += 1
+        for claim, settlement in batch:
+            ours = claim.id in accepted
+            # After an outage the first try may have been applied and its answer lost.
+            if not ours and self._lost_at is None:
+                log.warning(
+                    "job %d (%s): the outcome %r of attempt %d was refused, the claim with "
+                    "fence %d is not valid any more",
+                    *(claim.id, claim.task, settlement.outcome, claim.attempt, claim.fence),
+                )
+            self._on_settled(claim, ours)
+
+    async def _settle_one_by_one(self, batch: list[tuple[Claim, Settlement]]) -> None:
+        """One outcome that PostgreSQL will not take must not hold up the others."""
+        for each in batch:
+            try:
+                await self._settle([each])
+            except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+                claim, settlement = each
+                log.warning("job %d: its result cannot be kept: %s", claim.id, say(error))
+                note = f"the result could not be kept: {say(error)}"
+                await self._settle([(claim, replace(settlement, result=None, error=note))])
+
+
+def _no_bucket(error: asyncpg.PostgresError) -> bool:
+    return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)

@@ -1,0 +1,344 @@
+"""A process that runs jobs: claims, executes, renews, settles, and leaves nothing behind."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sexton import __version__
+from sexton.domain.job import Claim
+from sexton.domain.outcome import Outcome, Released, Succeeded
+from sexton.domain.retry import Retry
+from sexton.domain.transitions import Settlement
+from sexton.errors import Unavailable
+from sexton.flow import prune, reap
+from sexton.flow.channel import WorkerChannel
+from sexton.flow.claim import Claimer
+from sexton.flow.execute import Executor, Running
+from sexton.flow.fetch import Fetcher
+from sexton.flow.keep import keep_doing
+from sexton.flow.renew import LeaseKeeper, Registration
+from sexton.flow.settle import Settler, decide
+from sexton.flow.wake import CANCEL, Listener
+from sexton.settings import Settings
+from sexton.store import Clock, Line, Pool, Store
+from sexton.store.connection import Address
+from sexton.store.workers import Declaration
+from sexton.targets.task import Task
+
+log = logging.getLogger("sexton.worker")
+
+PRUNE_EVERY = 600.0
+PROGRESS_EVERY = 1.0
+STRAYS_EVERY = 10.0
+# A thread that does not react is left behind after this; its outcome is refused by the fence.
+THREADS_GET = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a worker knows of itself."""
+
+    worker: int | None
+    lease_trusted: bool
+    notifications: bool
+    running: int
+    unsettled: int
+    stopping: bool
+
+    @property
+    def ready(self) -> bool:
+        return self.lease_trusted and not self.stopping
+
+
+class Worker:
+    """Runs jobs of some queues until it is told to stop."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        listen: Address | None,
+        settings: Settings,
+        tasks: Mapping[str, Task[Any, Any]],
+        queues: Mapping[str, int],
+        clock: Clock | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._tasks = tasks
+        self._queues = dict(queues)
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._pool = Pool(address, settings.pool_size)
+        self._lines = [Line(address) for _ in range(3)]
+        schema = settings.schema
+        claiming, settling, keeping = (Store(line, schema, clock) for line in self._lines)
+        self._store = keeping
+        self._worker: int | None = None
+        self._idle: set[str] = set()
+        self._held: dict[int, Running] = {}
+        self._tasks_kept: set[asyncio.Task[None]] = set()
+        self._next_sweep = 0.0
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.started = asyncio.Event()
+        self.finished = 0
+        channel = WorkerChannel(self._pool, settling, settings.max_result_bytes)
+        self._channel = channel
+        self._executor = Executor(channel, self._ended, settings.max_result_bytes)
+        self._settler = Settler(settling, self._settled)
+        self._fetchers = {
+            queue: Fetcher(
+                Claimer(claiming, queue, [t.name for t in tasks.values() if t.limited]),
+                slots,
+                settings.poll,
+                worker=lambda: self._worker,
+                start=self._start,
+                on_idle=self._mark_idle,
+            )
+            for queue, slots in self._queues.items()
+        }
+        self._listener = Listener(listen, schema, self._wake) if listen else None
+        self._keeper = LeaseKeeper(
+            address,
+            schema,
+            Registration(self.name, tuple(self._queues), __version__, settings.lease),
+            clock=clock,
+            on_held=self._lease_held,
+            on_lost=self._lease_lost,
+            on_cancel=self._cancel,
+        )
+
+    # ── life ────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Work until `stop`; then finish, release what is left, and leave."""
+        await self._store.workers.declare(_declarations(self._tasks))
+        await prune.run_once(self._store)
+        self._keeper.start()
+        log.info("worker %s serves %s", self.name, _said(self._queues))
+        settling = asyncio.create_task(self._settler.run())
+        keeping = [asyncio.create_task(each) for each in self._loops()]
+        fetching = [asyncio.create_task(each.run()) for each in self._fetchers.values()]
+        try:
+            await self._stop.wait()
+        finally:
+            await self._shut_down(fetching, keeping, settling)
+
+    def _loops(self) -> list[Any]:
+        loops = [
+            ("reaping", self._reap, self._settings.lease / 3),
+            ("pruning", lambda: prune.run_once(self._store), PRUNE_EVERY),
+            ("writing progress", self._channel.write_progress, PROGRESS_EVERY),
+            ("looking for strays", self._release_strays, STRAYS_EVERY),
+            ("sweeping", self._sweep, self._settings.poll),
+        ]
+        kept = [keep_doing(n, step, every=s, stop=self._stop, log=log) for n, step, s in loops]
+        return kept if self._listener is None else [*kept, self._listener.run(self._stop)]
+
+    def stop(self) -> None:
+        """Stop claiming and let tasks finish; called again, do not wait for them."""
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+
+    async def _shut_down(
+        self,
+        fetching: Sequence[asyncio.Task[None]],
+        keeping: Sequence[asyncio.Task[None]],
+        settling: asyncio.Task[None],
+    ) -> None:
+        self._stop.set()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        await asyncio.gather(*fetching, return_exceptions=True)
+        if self._held:
+            log.info("stopping: %d jobs get %g s to finish", len(self._held), self._settings.grace)
+            await self._until_empty(self._settings.grace)
+        for running in list(self._held.values()):
+            self._executor.stop(running, "shutdown")
+        if self._held:
+            log.info("stopping: %d jobs did not finish and are released", len(self._held))
+            await self._until_empty(THREADS_GET, hurried=False)
+        for running in list(self._held.values()):
+            self._ended(running, Released(), Retry())
+        try:
+            await asyncio.wait_for(self._settler.drained(), self._settings.lease)
+        except TimeoutError:
+            log.error(
+                "PostgreSQL did not come back: %d outcomes are lost, the jobs will run again",
+                self._settler.unsettled,
+            )
+        settling.cancel()
+        for task in keeping:
+            task.cancel()
+        await asyncio.gather(settling, *keeping, return_exceptions=True)
+        with contextlib.suppress(Exception):
+            if self._worker is not None:
+                await self._store.workers.leave(self._worker)
+        await self._keeper.stop()
+        await self._executor.close()
+        for line in self._lines:
+            await line.close()
+        await self._pool.close()
+        log.info("worker %s left after %d jobs", self.name, self.finished)
+
+    async def _until_empty(self, seconds: float, hurried: bool = True) -> None:
+        """Until nothing runs here any more, the time is over, or somebody is in a hurry."""
+        waits = [asyncio.create_task(self._empty.wait())]
+        if hurried:
+            waits.append(asyncio.create_task(self._hurry.wait()))
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    @property
+    def health(self) -> Health:
+        return Health(
+            worker=self._worker,
+            lease_trusted=self._keeper.trusted,
+            notifications=self._listener is not None and self._listener.hears,
+            running=len(self._held),
+            unsettled=self._settler.unsettled,
+            stopping=self._stop.is_set(),
+        )
+
+    @property
+    def claim_seconds(self) -> list[float]:
+        """How long the latest claims took; for the benchmark."""
+        return [each for fetcher in self._fetchers.values() for each in fetcher.claim_seconds]
+
+    # ── claims ──────────────────────────────────────────────────────────────
+
+    def _start(self, claims: Sequence[Claim], worker: int, queue: str) -> None:
+        self._empty.clear()
+        for claim in claims:
+            running = Running(claim, worker, queue, self._tasks.get(claim.task))
+            self._held[claim.fence] = running
+            self._executor.start(running)
+
+    def _ended(self, running: Running, outcome: Outcome, retry: Retry) -> None:
+        """An attempt has its outcome: its slot is free at once, the settlement follows."""
+        if running.ended:
+            return  # a thread that was given up after all came to its end
+        running.ended = True
+        self.finished += 1
+        self._fetchers[running.queue].give_back()
+        claim = running.claim
+        if running.job is not None and running.job.settled:
+            if not isinstance(outcome, Succeeded):
+                log.warning("job %d failed after its transaction had settled it", claim.id)
+            self._settled(claim, True)
+        else:
+            self._settler.add(claim, decide(claim, outcome, retry))
+
+    def _settled(self, claim: Claim, ours: bool) -> None:
+        running = self._held.pop(claim.fence, None)
+        if running is not None and running.task is not None and running.task.limited:
+            self._fetchers[running.queue].wake()
+        if not self._held:
+            self._empty.set()
+
+    async def _release_strays(self) -> None:
+        """Put back claims whose answer never reached us; nobody else would, while we live."""
+        if self._worker is None:
+            return
+        age = self._settings.patience + STRAYS_EVERY
+        strays = await self._store.jobs.strays(self._worker, list(self._held), age)
+        if strays:
+            log.warning(
+                "%d claims were made but never heard of here; putting them back", len(strays)
+            )
+            released = Settlement("released", "waiting", delay=0.0)
+            await self._store.jobs.settle([(id, fence, released) for id, fence in strays])
+
+    # ── lease ───────────────────────────────────────────────────────────────
+
+    def _lease_held(self, worker: int) -> None:
+        self._worker = worker
+        self.started.set()
+        self._wake(None)
+
+    def _lease_lost(self, worker: int, why: str) -> None:
+        self._worker = None
+        lost = [each for each in self._held.values() if each.worker == worker and not each.ended]
+        log.error("the lease is lost: %s; abandoning %d running jobs", why, len(lost))
+        for running in lost:
+            self._executor.stop(running, "lease")
+
+    def _cancel(self, fences: Sequence[int]) -> None:
+        for fence in fences:
+            running = self._held.get(fence)
+            if running is not None and not running.ended and running.stopped is None:
+                self._executor.stop(running, "cancelled")
+
+    async def _reap(self) -> None:
+        """Judge others only from a steady place: after an outage everybody was silent."""
+        if self._keeper.trusted and (
+            time.monotonic() - self._keeper.steady_since >= self._settings.lease
+        ):
+            await reap.run_once(self._store)
+
+    # ── wake-ups ────────────────────────────────────────────────────────────
+
+    def _wake(self, payload: str | None) -> None:
+        if payload is None:
+            for fetcher in self._fetchers.values():
+                fetcher.wake()
+        elif payload.startswith(CANCEL):
+            if payload == f"{CANCEL}{self._worker}":
+                self._background(self._ask_cancelled())
+        elif payload in self._fetchers:
+            self._fetchers[payload].wake()
+
+    async def _ask_cancelled(self) -> None:
+        with contextlib.suppress(Unavailable):  # the next renewal asks too
+            if self._worker is not None:
+                self._cancel(await self._store.workers.cancel_requests(self._worker))
+
+    async def _mark_idle(self, queue: str, idle: bool) -> None:
+        (self._idle.add if idle else self._idle.discard)(queue)
+        if self._worker is not None:
+            await self._store.workers.mark_idle(self._worker, sorted(self._idle))
+
+    async def _sweep(self) -> None:
+        """Look behind the claimers; seldom, if that takes long."""
+        began = time.monotonic()
+        if began < self._next_sweep:
+            return
+        for fetcher in self._fetchers.values():
+            await fetcher.claimer.sweep(self._store, fetcher.wake)
+        ended = time.monotonic()
+        self._next_sweep = ended + min(60.0, 20 * (ended - began))
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks_kept.add(task)
+        task.add_done_callback(self._tasks_kept.discard)
+
+
+def _declarations(tasks: Mapping[str, Task[Any, Any]]) -> list[Declaration]:
+    return [
+        Declaration(
+            task.name,
+            task.queue,
+            task.priority,
+            task.retry,
+            task.max_running,
+            task.max_running_per_key,
+        )
+        for task in tasks.values()
+    ]
+
+
+def _said(queues: Mapping[str, int]) -> str:
+    return ", ".join(f"{queue} ({slots} at once)" for queue, slots in queues.items())

@@ -1,0 +1,110 @@
+"""Configuration: frozen, read once, checked at the door."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from sexton.domain.duration import seconds
+from sexton.errors import ConfigurationError, did_you_mean
+
+_PREFIX = "SEXTON_"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+# What Kubernetes puts into the environment for a service that is called sexton.
+_KUBERNETES = re.compile(r"(service_|port($|_))")
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting; each is also an environment variable, SEXTON_ and its name in capitals."""
+
+    # Where: a PostgreSQL of yours, or the embedded one in `data_folder` (default ./.sexton).
+    database_url: str | None = None
+    data_folder: Path | None = None
+    schema: str = "sexton"
+    # A transaction pooler stands in front of database_url; LISTEN needs a direct way around it.
+    pooler: bool = False
+    listen_url: str | None = None
+    pool_size: int = 10
+
+    # A worker that does not renew for `lease` seconds is lost and its jobs run again elsewhere.
+    lease: float = 30.0
+    # The safety net behind notifications.
+    poll: float = 5.0
+    # How long running tasks may finish after SIGTERM.
+    grace: float = 30.0
+    # How long a statement may take before its connection is given up as half-open.
+    patience: float = 10.0
+    max_payload_bytes: int = 1_048_576
+    max_result_bytes: int = 65_536
+
+    def __post_init__(self) -> None:
+        if not _SCHEMA.fullmatch(self.schema) or self.schema.startswith("pg_"):
+            raise ConfigurationError(
+                f"schema {self.schema!r} is not usable: lower-case letters, digits and _, "
+                "at most 40, not beginning with a digit or pg_"
+            )
+        for name, least, most in (
+            ("lease", 1.0, 3600.0),
+            ("poll", 0.05, 300.0),
+            ("grace", 0.0, 86400.0),
+            ("patience", 0.5, 300.0),
+            ("pool_size", 1, 1000),
+            ("max_payload_bytes", 1024, 200_000_000),
+            ("max_result_bytes", 0, 200_000_000),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigurationError(
+                    f"{name} is {value:g}; it must be from {least:g} to {most:g}"
+                )
+        for name in ("database_url", "listen_url"):
+            url = getattr(self, name)
+            if url is not None and not url.startswith(("postgresql://", "postgres://")):
+                raise ConfigurationError(
+                    f"{name} must begin with postgresql://, for example "
+                    "postgresql://user@host:5432/database"
+                )
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
+        """What was given, over the environment, over the defaults."""
+        known = {field.name: field for field in fields(cls)}
+        for name in given:
+            if name not in known:
+                raise ConfigurationError(f"no setting {name!r}{did_you_mean(name, known)}")
+        values: dict[str, Any] = {}
+        for variable, text in environ.items():
+            if not variable.startswith(_PREFIX):
+                continue
+            name = variable.removeprefix(_PREFIX).lower()
+            if name in known:
+                values[name] = text
+            elif not _KUBERNETES.match(name) and (hint := did_you_mean(name, known)):
+                raise ConfigurationError(f"{variable} is not a setting{hint}")
+        values.update({name: value for name, value in given.items() if value is not None})
+        return cls(**{name: _read(name, known[name].type, text) for name, text in values.items()})
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some settings changed."""
+        return replace(self, **changes)
+
+
+def _read(name: str, kind: Any, value: Any) -> Any:
+    try:
+        if kind is float:
+            return seconds(value)
+        if kind is int:
+            return int(value)
+        if kind is bool and isinstance(value, str):
+            if value.lower() not in _TRUE | _FALSE:
+                raise ValueError(f"{value!r} is neither yes nor no")
+            return value.lower() in _TRUE
+        if kind == Path | None:
+            return Path(value).expanduser()
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"setting {name}: {error}") from None
+    return value

@@ -1,0 +1,25 @@
+"""Every statement Sexton runs, one to a file, with the installation's schema put in its place."""
+
+import functools
+import re
+from importlib import resources
+
+_SCHEMA = re.compile(r"\bsexton\.(?=[a-z%])")
+
+
+@functools.cache
+def statement(name: str, schema: str) -> str:
+    """The text of `name`.sql for one installation."""
+    text = resources.files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    return for_schema(text, schema)
+
+
+def for_schema(text: str, schema: str) -> str:
+    """Files are written for a schema named `sexton`; an installation may be called otherwise."""
+    return _SCHEMA.sub(f"{schema}.", text)
+
+
+def names() -> list[str]:
+    """Every statement there is, for the test that prepares them all."""
+    files = resources.files(__name__).iterdir()
+    return sorted(file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))

@@ -1,0 +1,5 @@
+-- Ready to running, for the jobs of tasks that have a max_running.
+-- $1 queue  $2 limit  $3 worker  $4 tasks  $5 go on after this limit key  $6 seconds a priority is
+-- worth  $7 now
+select * from sexton.claim_limited(
+    $1::text, $2::integer, $3::bigint, $4::text[], $5::text, $6::double precision, $7::timestamptz)

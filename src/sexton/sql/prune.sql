@@ -1,0 +1,20 @@
+-- What is left of finished things: expired keys, workers that history no longer names, old dead jobs.
+-- $1 now
+with clock as (
+    select coalesce($1::timestamptz, now()) as now, retention, dead_retention from sexton.installation
+),
+keys as (
+    delete from sexton.held_key using clock where held_until <= clock.now returning 1
+),
+workers as (
+    delete from sexton.worker
+    using clock
+    where gone_at < clock.now - clock.retention - interval '1 day'
+        and not exists (select from sexton.job where job.claimed_by = worker.id)
+    returning 1
+),
+buried as (
+    delete from sexton.dead using clock where died_at < clock.now - clock.dead_retention returning 1
+)
+select (select count(*) from keys) as keys, (select count(*) from workers) as workers,
+    (select count(*) from buried) as dead

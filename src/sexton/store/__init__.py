@@ -1,0 +1,37 @@
+"""The asyncpg edge: one method, one statement; rows in, domain values out."""
+
+from sexton.store.history import History
+from sexton.store.jobs import Jobs
+from sexton.store.source import Borrowed, Line, Pool, Source
+from sexton.store.statements import Clock, Statements
+from sexton.store.workers import Workers
+
+__all__ = [
+    "Borrowed",
+    "Clock",
+    "History",
+    "Jobs",
+    "Line",
+    "Pool",
+    "Source",
+    "Statements",
+    "Store",
+    "Workers",
+]
+
+
+class Store:
+    """Every statement, over one source of connections, for one installation."""
+
+    def __init__(self, source: Source, schema: str, clock: Clock | None = None) -> None:
+        self.source = source
+        self.schema = schema
+        self.clock = clock
+        statements = Statements(source, schema, clock)
+        self.jobs = Jobs(statements)
+        self.workers = Workers(statements)
+        self.history = History(statements)
+
+    def over(self, source: Source) -> "Store":
+        """The same installation through other connections."""
+        return Store(source, self.schema, self.clock)

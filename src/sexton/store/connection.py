@@ -1,0 +1,90 @@
+"""Opening connections, and telling a lost server from a wrong statement."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from sexton.errors import ConfigurationError, Unavailable
+
+# Our statements are few and their plans known: always by index, whatever the statistics say of a
+# table that was empty a second ago. Only on connections that no user statement runs on.
+ENGINE_SETTINGS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
+ENGINE_SET_LOCAL = "; ".join(
+    f"set local {name} = {value}" for name, value in ENGINE_SETTINGS.items()
+)
+
+_LOST = (
+    OSError,
+    TimeoutError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+_COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_REFUSED = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """The server, or the way to it, is gone; another connection may do better."""
+    return isinstance(error, (*_LOST, Unavailable))
+
+
+def is_transient(error: BaseException) -> bool:
+    """The same statement may well succeed if it is tried again."""
+    return is_lost(error) or isinstance(error, _COLLIDED)
+
+
+def say(error: BaseException) -> str:
+    """One line about an error, for a log or a message."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where PostgreSQL is and how it is to be talked to."""
+
+    url: str
+    pooler: bool = False
+    patience: float = 10.0
+
+    def options(self, *, engine: bool) -> dict[str, Any]:
+        """What asyncpg's connect and create_pool have in common."""
+        options: dict[str, Any] = {"dsn": self.url, "timeout": self.patience}
+        if self.pooler:
+            # Behind a transaction pooler the next statement may meet another session.
+            options["statement_cache_size"] = 0
+        else:
+            options["server_settings"] = {"application_name": "sexton"}
+            if engine:
+                options["server_settings"] |= ENGINE_SETTINGS
+        return options
+
+
+async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
+    """One connection, or an error that says what to do."""
+    try:
+        return await asyncpg.connect(**address.options(engine=engine))
+    except _REFUSED as error:
+        raise ConfigurationError(f"PostgreSQL refused the connection: {say(error)}") from error
+    except _LOST as error:
+        raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error

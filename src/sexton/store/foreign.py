@@ -1,0 +1,133 @@
+"""Calling our SQL functions on somebody else's connection, inside their transaction.
+
+Known are asyncpg, SQLAlchemy (connections and sessions, sync and async), psycopg (sync and
+async), and anything else that looks like the DB-API with %(name)s parameters, as Django does.
+"""
+
+import inspect
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sexton.domain.job import NewJob
+from sexton.errors import ConfigurationError
+from sexton.sql import for_schema
+
+Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg-async"]
+
+
+# Drivers differ in what they send for these, but every one sends text.
+_SENT_AS = {"interval": "text", "jsonb": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """`select * from function(name => value, …)`, with the SQL type of each argument."""
+
+    function: str
+    arguments: dict[str, tuple[Any, str]]
+
+    def text(self, style: Literal["$", "%", ":"]) -> str:
+        placeholders = {"$": "${n}", "%": "%({name})s", ":": ":{name}"}
+        given = ", ".join(
+            f"{name} => cast(cast({placeholders[style].format(n=n, name=name)} "
+            f"as {_SENT_AS.get(kind, kind)}) as {kind})"
+            for n, (name, (_, kind)) in enumerate(self.arguments.items(), 1)
+        )
+        return f"select * from {self.function}({given})"  # noqa: S608 - names and types are ours
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, (value, _) in self.arguments.items()}
+
+
+def enqueue_call(schema: str, job: NewJob) -> FunctionCall:
+    """A call of `enqueue` for this job, leaving out what was not set."""
+    every: dict[str, tuple[Any, str]] = {
+        "task": (job.task, "text"),
+        "payload": (job.payload, "jsonb"),
+        "queue": (job.queue or None, "text"),
+        "priority": (job.priority or None, "integer"),
+        "at": (job.at, "timestamptz"),
+        "delay": (_interval(job.delay), "interval"),
+        "key": (job.key, "text"),
+        "key_held_for": (_interval(job.key_held_for), "interval"),
+        "limit_key": (job.limit_key, "text"),
+        "tags": (None if job.tags is None else list(job.tags), "text[]"),
+        "expires_in": (_interval(job.expires_in), "interval"),
+    }
+    given = {name: each for name, each in every.items() if each[0] is not None}
+    return FunctionCall(for_schema("sexton.enqueue", schema), given)
+
+
+def succeed_call(schema: str, job: int, fence: int, result: str | None) -> FunctionCall:
+    """A call of `succeed`: the settlement as a statement of the task's own transaction."""
+    return FunctionCall(
+        for_schema("sexton.succeed", schema),
+        {
+            "the_job": (job, "bigint"),
+            "the_fence": (fence, "bigint"),
+            "the_result": (result, "jsonb"),
+        },
+    )
+
+
+def driver_of(connection: Any) -> Driver:
+    """Which of the known kinds this connection is."""
+    if hasattr(connection, "fetchrow") and hasattr(connection, "is_in_transaction"):
+        return "asyncpg"
+    roots = {cls.__module__.partition(".")[0] for cls in type(connection).__mro__}
+    if "sqlalchemy" in roots:
+        asynchronous = inspect.iscoroutinefunction(type(connection).execute)
+        return "sqlalchemy-async" if asynchronous else "sqlalchemy"
+    if "psycopg" in roots and inspect.iscoroutinefunction(type(connection).execute):
+        return "psycopg-async"
+    if hasattr(connection, "cursor"):
+        return "dbapi"
+    raise ConfigurationError(
+        f"connection= got a {type(connection).__name__}: give an asyncpg, psycopg or SQLAlchemy "
+        "connection or session, or a DB-API connection"
+    )
+
+
+def run_sync(connection: Any, call: FunctionCall) -> tuple[Any, ...]:
+    """Run it on a connection that does not need awaiting."""
+    driver = driver_of(connection)
+    if driver == "dbapi":
+        with connection.cursor() as cursor:
+            cursor.execute(call.text("%"), call.values())
+            return tuple(cursor.fetchone())
+    if driver == "sqlalchemy":
+        from sqlalchemy import text
+
+        return tuple(connection.execute(text(call.text(":")), call.values()).one())
+    raise ConfigurationError(
+        f"a {type(connection).__name__} is asynchronous: await the enqueue that takes it"
+    )
+
+
+async def run_async(connection: Any, call: FunctionCall) -> tuple[Any, ...]:
+    """Run it on any connection; a synchronous one blocks the loop for as long as it takes."""
+    match driver_of(connection):
+        case "asyncpg":
+            return tuple(await connection.fetchrow(call.text("$"), *call.values().values()))
+        case "psycopg-async":
+            cursor = await connection.execute(call.text("%"), call.values())
+            return tuple(await cursor.fetchone())
+        case "sqlalchemy-async":
+            from sqlalchemy import text
+
+            result = await connection.execute(text(call.text(":")), call.values())
+            return tuple(result.one())
+        case _:
+            return run_sync(connection, call)
+
+
+def run(connection: Any, call: FunctionCall) -> tuple[Any, ...] | Awaitable[tuple[Any, ...]]:
+    """The row, or something to await, as the connection has it."""
+    if driver_of(connection) in ("dbapi", "sqlalchemy"):
+        return run_sync(connection, call)
+    return run_async(connection, call)
+
+
+def _interval(length: float | None) -> str | None:
+    return None if length is None else f"{length!r} seconds"

@@ -1,0 +1,189 @@
+"""Looking at jobs, live and past, and keeping the past within bounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sexton.domain.job import Attempt, DeadJob, JobView, State, StuckJobs
+from sexton.store.source import Row
+from sexton.store.statements import Statements
+
+DAYS_AHEAD = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """A dead job that was chosen; not revived if another live job holds its key."""
+
+    id: int
+    queue: str
+    revived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The live jobs of one queue."""
+
+    waiting: int
+    ready: int
+    running: int
+
+    @property
+    def live(self) -> int:
+        return self.waiting + self.ready + self.running
+
+
+class History:
+    """Statements about what is and what was."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._run = statements
+
+    async def job(self, id: int) -> JobView | None:
+        row = await self._run.row("job", id, self._run.now())
+        if row is None:
+            return None
+        attempts = tuple(
+            Attempt(
+                each["attempt"],
+                each["outcome"],
+                each["fence"],
+                each["worker"],
+                each["claimed_at"],
+                each["finished_at"],
+                each["error"],
+                _loads(each["result"]),
+            )
+            for each in await self._run.rows("attempts", id)
+        )
+        view = _view(row)
+        if view.error is None and attempts:
+            view = replace(view, error=attempts[-1].error)
+        return replace(view, attempts=attempts)
+
+    async def jobs(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        state: State | None = None,
+        tag: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[JobView]:
+        rows = await self._run.rows("jobs", task, queue, state, tag, before, limit, self._run.now())
+        return [_view(row) for row in rows]
+
+    async def dead(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        before: DeadJob | None = None,
+        limit: int = 50,
+    ) -> list[DeadJob]:
+        rows = await self._run.rows(
+            "dead", task, queue, before and before.died_at, before and before.id, limit
+        )
+        return [
+            DeadJob(
+                row["job_id"],
+                row["task"],
+                row["queue"],
+                _loads(row["payload"]),
+                row["key"],
+                tuple(row["tags"] or ()),
+                row["attempt"],
+                row["reason"],
+                row["error"],
+                row["created_at"],
+                row["died_at"],
+            )
+            for row in rows
+        ]
+
+    async def redrive(
+        self,
+        *,
+        ids: Sequence[int] | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
+    ) -> list[Redriven]:
+        rows = await self._run.rows(
+            "redrive", ids, task, queue, error, since, until, limit, dry_run, self._run.now()
+        )
+        return [Redriven(row["job_id"], row["queue"], row["revived"]) for row in rows]
+
+    async def purge(self, ids: Sequence[int]) -> list[int]:
+        return [row[0] for row in await self._run.rows("purge", ids)]
+
+    async def counts(self, queue: str | None = None) -> dict[str, Counts]:
+        rows = await self._run.rows("live_counts", queue, self._run.now())
+        return {row["queue"]: Counts(row["waiting"], row["ready"], row["running"]) for row in rows}
+
+    async def stuck(self, silent_for: float) -> list[StuckJobs]:
+        rows = await self._run.rows("stuck", silent_for, self._run.now())
+        return [
+            StuckJobs(
+                row["task"],
+                row["jobs"],
+                row["worker_id"],
+                row["worker"],
+                row["silent_for"],
+                row["longest"],
+                tuple(row["ids"]),
+            )
+            for row in rows
+        ]
+
+    async def make_buckets(self) -> int:
+        made: int = await self._run.value("make_buckets", DAYS_AHEAD, self._run.now())
+        return made
+
+    async def drop_buckets(self) -> int:
+        dropped: int = await self._run.value("drop_buckets", self._run.now())
+        return dropped
+
+    async def prune(self) -> None:
+        await self._run.rows("prune", self._run.now())
+
+    async def set_retention(
+        self, retention: float | None, dead_retention: float | None, change_dead: bool
+    ) -> tuple[float, float | None]:
+        row = await self._run.row("set_retention", retention, dead_retention, change_dead)
+        assert row is not None, "the installation's one row is made by the first migration"
+        return row["retention"], row["dead_retention"]
+
+
+def _view(row: Row) -> JobView:
+    return JobView(
+        row["id"],
+        row["state"],
+        row["task"],
+        row["queue"],
+        row["priority"],
+        _loads(row["payload"]),
+        row["key"],
+        tuple(row["tags"] or ()),
+        row["attempt"],
+        row["created_at"],
+        row["due_at"],
+        row["finished_at"],
+        row["worker"],
+        _loads(row["progress"]),
+        row["cancel_requested"],
+        _loads(row["result"]),
+        row["error"],
+    )
+
+
+def _loads(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)

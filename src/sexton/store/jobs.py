@@ -1,0 +1,215 @@
+"""The path of a job: enqueue, claim, settle, cancel, redrive."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from sexton.domain.job import AGEING, Claim, Enqueued, NewJob
+from sexton.domain.retry import Retry
+from sexton.domain.transitions import Settlement
+from sexton.store.statements import Statements
+
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+_COPY_ALWAYS = ("id", "task", "queue", "payload")
+_COPY_TIMES = {"at": None, "delay": None, "expires_in": None}
+_COPY_SOMETIMES = {"priority": 0, "limited": False, "limit_key": None, "tags": None, **_COPY_TIMES}
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A running job whose worker is gone, with the policy that says where it goes."""
+
+    id: int
+    fence: int
+    tries: int
+    worker: str
+    expires_in: float | None
+    retry: Retry
+
+
+class Jobs:
+    """Statements about live jobs."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._run = statements
+
+    async def enqueue_one(self, job: NewJob) -> Enqueued:
+        """A job without a key: a bare insert."""
+        id = await self._run.value(
+            "enqueue_one",
+            job.task,
+            job.payload,
+            job.queue,
+            job.priority,
+            job.at,
+            job.delay,
+            job.limited,
+            job.limit_key,
+            job.tags,
+            job.expires_in,
+            self._run.now(),
+        )
+        return Enqueued(id)
+
+    async def reserve(self, count: int) -> tuple[datetime, list[int]]:
+        """The database's clock, and ids for a COPY."""
+        row = await self._run.row("reserve", count, self._run.now())
+        assert row is not None
+        return row["now"], row["ids"]
+
+    async def enqueue_plain(
+        self, now: datetime, ids: Sequence[int], jobs: Sequence[NewJob]
+    ) -> None:
+        """Jobs without keys, by COPY, with only the columns that somebody set."""
+        extras = [
+            name
+            for name, usual in _COPY_SOMETIMES.items()
+            if any(getattr(job, name) != usual for job in jobs)
+        ]
+        if not extras and self._run.now() is None:
+            rows: Iterable[tuple[Any, ...]] = [
+                (id, job.task, job.queue, job.payload) for id, job in zip(ids, jobs, strict=True)
+            ]
+            await self._run.copy("job", _COPY_ALWAYS, rows)
+            return
+        plain = [name for name in extras if name not in _COPY_TIMES]
+        rows = (
+            (
+                *(id, job.task, job.queue, job.payload),
+                *(getattr(job, name) for name in plain),
+                *(now, _due_at(job, now), _expires_at(job, now)),
+            )
+            for id, job in zip(ids, jobs, strict=True)
+        )
+        columns = (*_COPY_ALWAYS, *plain, "created_at", "due_at", "expires_at")
+        await self._run.copy("job", columns, rows)
+
+    async def enqueue_keyed(self, ids: Sequence[int], jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Jobs with keys: the answer says which were made and which job holds the others' key."""
+        rows = await self._run.rows(
+            "enqueue_keyed",
+            ids,
+            [job.task for job in jobs],
+            [job.payload for job in jobs],
+            [job.queue for job in jobs],
+            [job.priority for job in jobs],
+            [job.at for job in jobs],
+            [job.delay for job in jobs],
+            [job.limited for job in jobs],
+            [job.limit_key for job in jobs],
+            [None if job.tags is None else _json(job.tags) for job in jobs],
+            [job.expires_in for job in jobs],
+            [job.key for job in jobs],
+            [job.key_held_for for job in jobs],
+            self._run.now(),
+        )
+        holders = [row[0] for row in rows]
+        return [
+            Enqueued(holder, duplicate=holder != id)
+            for id, holder in zip(ids, holders, strict=True)
+        ]
+
+    async def claim(
+        self,
+        queue: str,
+        limit: int,
+        worker: int,
+        priorities: Sequence[int],
+        since: Sequence[datetime],
+    ) -> list[Claim]:
+        rows = await self._run.rows(
+            "claim", queue, limit, worker, priorities, since, AGEING, self._run.now()
+        )
+        return [Claim(*row) for row in rows]
+
+    async def claim_limited(
+        self, queue: str, limit: int, worker: int, tasks: Sequence[str], after_key: str | None
+    ) -> tuple[list[Claim], str | None]:
+        """Also the limit key to go on after; None begins again."""
+        rows = await self._run.rows(
+            "claim_limited", queue, limit, worker, tasks, after_key, AGEING, self._run.now()
+        )
+        claims = [Claim(*row[:12]) for row in rows]
+        return claims, max((row["limit_key"] for row in rows), default=None)
+
+    async def outlook(
+        self, queue: str, priorities: Sequence[int], since: Sequence[datetime]
+    ) -> dict[int, tuple[datetime, float]]:
+        """For each lane that has a job: when the first is due, and in how many seconds."""
+        rows = await self._run.rows("outlook", queue, priorities, since, self._run.now())
+        return {row["priority"]: (row["due_at"], row["due_in"]) for row in rows}
+
+    async def outlook_limited(self, queue: str) -> float | None:
+        due_in: float | None = await self._run.value("outlook_limited", queue, self._run.now())
+        return due_in
+
+    async def settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
+        """Record (id, fence, settlement) of each claim; returns the ids that were still ours."""
+        ids, fences, settlements = zip(*settled, strict=True)
+        rows = await self._run.rows(
+            "settle",
+            ids,
+            fences,
+            [each.outcome for each in settlements],
+            [each.next for each in settlements],
+            [each.delay for each in settlements],
+            [each.reason for each in settlements],
+            [each.error for each in settlements],
+            [each.result for each in settlements],
+            self._run.now(),
+        )
+        return {row[0] for row in rows}
+
+    async def orphans(self, limit: int) -> list[Orphan]:
+        rows = await self._run.rows("orphans", limit, self._run.now())
+        return [
+            Orphan(
+                row["id"],
+                row["fence"],
+                row["tries"],
+                row["worker"],
+                row["expires_in"],
+                Retry()
+                if row["max_attempts"] is None
+                else Retry(
+                    row["max_attempts"], row["retry_base"], row["retry_cap"], row["retry_factor"]
+                ),
+            )
+            for row in rows
+        ]
+
+    async def strays(
+        self, worker: int, held: Sequence[int], older_than: float
+    ) -> list[tuple[int, int]]:
+        rows = await self._run.rows("strays", worker, held, older_than)
+        return [(row["id"], row["fence"]) for row in rows]
+
+    async def progress(self, id: int, fence: int, progress: str) -> bool:
+        return await self._run.value("progress", id, fence, progress) is not None
+
+    async def cancel(self, ids: Sequence[int]) -> dict[int, int | None]:
+        """For each live job: None if it ended here, or the worker that was asked to end it."""
+        rows = await self._run.rows("cancel", ids, self._run.now())
+        return {row["id"]: row["worker_id"] for row in rows}
+
+    async def notify_idle(self, queues: Sequence[str]) -> None:
+        await self._run.rows("notify_idle", queues)
+
+    async def notify(self, payloads: Sequence[str]) -> None:
+        await self._run.rows("notify", payloads)
+
+
+def _due_at(job: NewJob, now: datetime) -> datetime:
+    due_at = now if job.delay is None else now + timedelta(seconds=job.delay)
+    return due_at if job.at is None else max(due_at, job.at)
+
+
+def _expires_at(job: NewJob, now: datetime) -> datetime | None:
+    return None if job.expires_in is None else now + timedelta(seconds=job.expires_in)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

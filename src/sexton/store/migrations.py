@@ -1,0 +1,144 @@
+"""Numbered SQL, forward only, applied once under a lock."""
+
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+
+import asyncpg
+
+from sexton import sql
+from sexton.errors import SchemaError
+from sexton.store.connection import Address, connect
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file."""
+
+    version: int
+    name: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """What the database has against what this code wants."""
+
+    schema: str
+    found: int
+    wanted: int
+
+    @property
+    def current(self) -> bool:
+        return self.found == self.wanted
+
+    def demand_current(self) -> None:
+        """Raise with what to do, unless the schema is exactly what this code was written for."""
+        if self.found > self.wanted:
+            raise SchemaError(
+                f"schema {self.schema!r} is at version {self.found}, newer than this code's "
+                f"{self.wanted}: upgrade Sexton here before it touches the database"
+            )
+        if self.found == 0:
+            raise SchemaError(f"no Sexton schema {self.schema!r} here: run `sexton migrate`")
+        if self.found < self.wanted:
+            raise SchemaError(
+                f"schema {self.schema!r} is at version {self.found}, this code wants "
+                f"{self.wanted}: run `sexton migrate`"
+            )
+
+
+def migrations() -> list[Migration]:
+    """Every migration this code knows, in order."""
+    found = []
+    for file in resources.files(sql).joinpath("migrations").iterdir():
+        if match := _FILE.fullmatch(file.name):
+            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda each: each.version)
+
+
+async def check(address: Address, schema: str) -> SchemaState:
+    """How the database stands, changing nothing."""
+    connection = await connect(address, engine=False)
+    try:
+        return await _state(connection, schema)
+    finally:
+        await connection.close()
+
+
+async def migrate(address: Address, schema: str) -> list[Migration]:
+    """Bring the schema up to date; safe when many processes do so at once."""
+    applied: list[Migration] = []
+    connection = await connect(address, engine=False)
+    try:
+        version = connection.get_server_version()
+        if version.major < 15:
+            raise SchemaError(f"PostgreSQL {version.major} is too old: Sexton needs 15 or newer")
+        async with connection.transaction():
+            await connection.execute(
+                "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
+            )
+            state = await _state(connection, schema)
+            if state.found > state.wanted:
+                state.demand_current()
+            if state.found == 0:
+                await _make_schema(connection, schema)
+            for migration in migrations():
+                if migration.version <= state.found:
+                    continue
+                await connection.execute(sql.for_schema(migration.text, schema))
+                await connection.execute(
+                    sql.for_schema(
+                        "insert into sexton.migration (version, name) values ($1, $2)", schema
+                    ),
+                    migration.version,
+                    migration.name,
+                )
+                applied.append(migration)
+            await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SchemaError(
+            f"this role may not make schema {schema!r} ({error}): grant it CREATE on the database"
+        ) from error
+    finally:
+        await connection.close()
+    return applied
+
+
+async def _state(connection: asyncpg.Connection, schema: str) -> SchemaState:
+    wanted = migrations()[-1].version
+    exists = await connection.fetchval("select to_regclass($1) is not null", f"{schema}.migration")
+    if not exists:
+        return SchemaState(schema, 0, wanted)
+    found = await connection.fetchval(
+        sql.for_schema("select max(version) from sexton.migration", schema)
+    )
+    return SchemaState(schema, found or 0, wanted)
+
+
+async def _make_schema(connection: asyncpg.Connection, schema: str) -> None:
+    if await connection.fetchval("select quote_ident($1) <> $1", schema):
+        raise SchemaError(f"schema name {schema!r} is a reserved word of SQL: choose another")
+    strangers = await connection.fetchval(
+        "select count(*) from pg_class where relnamespace = to_regnamespace($1)", schema
+    )
+    if strangers:
+        raise SchemaError(
+            f"schema {schema!r} holds tables that are not Sexton's: choose another with "
+            "SEXTON_SCHEMA"
+        )
+    await connection.execute(f"create schema if not exists {schema}")  # checked: a plain identifier
+    await connection.execute(
+        sql.for_schema(
+            """
+            create table sexton.migration (
+                version     integer primary key,
+                name        text not null,
+                applied_at  timestamptz not null default now()
+            )
+            """,
+            schema,
+        )
+    )

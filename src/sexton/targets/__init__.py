@@ -1,0 +1,1 @@
+"""Where a job goes: so far a task, a registered Python function."""
