@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from sexton.client import Client
 from sexton.domain.duration import Duration, seconds
@@ -30,6 +30,12 @@ from sexton.targets.task import Call, Task
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_CONCURRENCY = 50
+
+
+class Declare(Protocol):
+    """What `@app.task(…)` returns: it makes a task of a function and keeps its signature."""
+
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class Sexton:
@@ -64,7 +70,7 @@ class Sexton:
         max_running: int | None = None,
         max_running_per_key: int | None = None,
         process: bool = False,
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    ) -> "Declare": ...
 
     def task(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a function as a task: async on the loop, plain in a thread, or in a process."""

@@ -1,0 +1,1 @@
+"""The pytest plugin: fixtures for the tests of applications that use Sexton."""
