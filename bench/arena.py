@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from bench.contenders import Contender
-from bench.driver import Process
+from bench.driver import ContenderFailed, Process
 from bench.server import Server
 
 
@@ -119,6 +119,11 @@ class Stage:
     async def remaining(self) -> int:
         self.watched += 1
         return int(await self.watcher.fetchval(self.contender.remaining))
+
+    async def expect(self, count: int) -> None:
+        """What was acknowledged must be there."""
+        if (found := await self.remaining()) != count:
+            raise ContenderFailed(f"{found} jobs in the database, {count} were enqueued")
 
     async def wait_until_settled(self, limit: float = 120) -> float:
         """The instant at which the database holds no unsettled job."""

@@ -32,8 +32,9 @@ class SextonAgent(Agent):
         await self.noop.enqueue(**arguments(n))
 
     async def enqueue_many(self, first: int, count: int, style: str, delay: float) -> None:
-        options = {"delay": delay} if delay else {}
-        calls = [self.noop.call(**arguments(n), **options) for n in range(first, first + count)]
+        calls = [self.noop.call(**arguments(n)) for n in range(first, first + count)]
+        if delay:
+            calls = [call.options(delay=delay) for call in calls]
         await self.app.enqueue_many(calls)
 
     async def work(self) -> None:

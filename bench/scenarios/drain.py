@@ -36,6 +36,9 @@ async def drained(stage: Stage, workers: list[Process], count: int) -> float:
             raise ContenderFailed(f"stalled: {done} of {count} jobs ran")
         await asyncio.sleep(0.01)
     end = await stage.wait_until_settled()
+    ran = sum([(await worker.ask("report"))["done"] for worker in workers])
+    if ran != count:
+        raise ContenderFailed(f"{ran} tasks ran for {count} jobs")
     first: float = min(report["first"] for report in told if report["first"] is not None)
     return end - first
 

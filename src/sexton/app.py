@@ -61,6 +61,7 @@ class Sexton:
     @overload
     def task(
         self,
+        /,
         *,
         name: str | None = None,
         queue: str = "default",
