@@ -58,6 +58,7 @@ async def gathered(arena: Arena, names: list[str], results: Results) -> list[Con
             continue
         results.versions[contender.name] = peers.version(contender)
         ready.append(contender)
+        print(f"{contender.name} {results.versions[contender.name]}: {contender.settings}")
     return ready
 
 

@@ -90,7 +90,7 @@ def ensure(contender: Contender) -> None:
     CACHE.mkdir(exist_ok=True)
     if contender.runtime == "ours":
         if contender.package and not importable(contender.package):
-            raise NotAvailable(f"`import {contender.package}` fails in {sys.prefix}")
+            raise NotAvailable(f"`import {contender.package}` fails in this environment")
         return
     if contender.runtime == "peers":
         made(PYTHON / "stamp", REQUIREMENTS, make_python)

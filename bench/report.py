@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from bench.scenarios import SCENARIOS
 from bench.scenarios.base import Column
 
 RECORD = HERE / "RESULTS.md"
+WHERE = re.compile(r"(?<!\S)['\"]?(?:\w+://|/)\S+")  # addresses and paths: no use to a reader
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -108,7 +110,7 @@ def circumstances(results: Results, postgresql: str, rounds: int, quick: bool) -
 
 def whole(results: Results, scenarios: list[str], contenders: list[str], about: str) -> str:
     parts = [about, figures(results, scenarios, contenders), goals(results)]
-    parts += ["\n".join(f"- {note}" for note in results.notes)]
+    parts += ["\n".join(f"- {WHERE.sub('…', note)}" for note in results.notes)]
     return "\n\n".join(part for part in parts if part)
 
 

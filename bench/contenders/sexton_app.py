@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+import asyncio
 
 from bench.contenders.agent import Agent, arguments, main
 from sexton import Sexton
@@ -38,15 +38,18 @@ class SextonAgent(Agent):
         await self.app.enqueue_many(calls)
 
     async def work(self) -> None:
-        await self.app.run_worker(queues={"bench": CONCURRENCY})
+        self.worker = await self.app.worker({"bench": CONCURRENCY})
+        running = asyncio.create_task(self.worker.run())
+        try:
+            await asyncio.shield(running)
+        finally:
+            self.worker.stop()
+            await running
 
     def take_claims(self) -> list[float]:
-        worker = getattr(self.app, "worker", None)
-        if worker is None:
-            return []
-        seconds: MutableSequence[float] = worker.stats.claim_seconds
-        taken = list(seconds)
-        seconds.clear()
+        taken = self.worker.claim_seconds
+        for fetcher in self.worker._fetchers.values():
+            fetcher.claim_seconds.clear()
         return taken
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import ConfigurationError, UnknownJob, did_you_mean
 from sexton.flow.wake import CANCEL
-from sexton.flow.worker import Worker
+from sexton.flow.worker import Worker, declarations
 from sexton.portal import Portal
 from sexton.settings import Settings
 from sexton.store import Clock
@@ -140,9 +140,18 @@ class Sexton:
             server, self._server = self._server, None
             await asyncio.to_thread(server.close)
 
+    def close_sync(self) -> None:
+        """Close what synchronous callers opened."""
+        self._portal.run(self.close())
+        self._portal.close()
+
     async def migrate(self) -> list[Migration]:
         """Bring the schema up to date; safe when many do so at once."""
         return await migrate(await self.address(), self.settings.schema)
+
+    async def declare(self) -> None:
+        """Tell the database of our tasks, as every worker does when it starts."""
+        await (await self.client()).store.workers.declare(declarations(self.tasks))
 
     async def schema_state(self) -> SchemaState:
         return await check(await self.address(), self.settings.schema)

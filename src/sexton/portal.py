@@ -15,6 +15,7 @@ class Portal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._pid = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -31,13 +32,17 @@ class Portal:
             if self._loop is None or self._pid != os.getpid():
                 self._loop = asyncio.new_event_loop()
                 self._pid = os.getpid()
-                threading.Thread(
+                self._thread = threading.Thread(
                     target=self._loop.run_forever, name="sexton-portal", daemon=True
-                ).start()
+                )
+                self._thread.start()
             return self._loop
 
     def close(self) -> None:
+        """End the thread; a later `run` starts another."""
         with self._lock:
             loop, self._loop = self._loop, None
-            if loop is not None and self._pid == os.getpid():
+            if loop is not None and self._thread is not None and self._pid == os.getpid():
                 loop.call_soon_threadsafe(loop.stop)
+                self._thread.join()
+                loop.close()

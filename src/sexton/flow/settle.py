@@ -88,12 +88,8 @@ class Settler:
             return 0
         try:
             await self._settle(batch)
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-            if _no_bucket(error):
-                await self._store.history.make_buckets()
-                await self._settle(batch)
-            else:
-                await self._settle_one_by_one(batch)
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError):
+            await self._settle_one_by_one(batch)
         del self._pending[: len(batch)]
         if not self._pending:
             self._something.clear()
@@ -133,7 +129,3 @@ class Settler:
                 log.warning("job %d: its result cannot be kept: %s", claim.id, say(error))
                 note = f"the result could not be kept: {say(error)}"
                 await self._settle([(claim, replace(settlement, result=None, error=note))])
-
-
-def _no_bucket(error: asyncpg.PostgresError) -> bool:
-    return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)

@@ -82,7 +82,7 @@ class Worker:
         self._worker: int | None = None
         self._idle: set[str] = set()
         self._held: dict[int, Running] = {}
-        self._tasks_kept: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[None]] = set()
         self._next_sweep = 0.0
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -120,7 +120,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; then finish, release what is left, and leave."""
-        await self._store.workers.declare(_declarations(self._tasks))
+        await self._store.workers.declare(declarations(self._tasks))
         await prune.run_once(self._store)
         self._keeper.start()
         log.info("worker %s serves %s", self.name, _said(self._queues))
@@ -322,11 +322,12 @@ class Worker:
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks_kept.add(task)
-        task.add_done_callback(self._tasks_kept.discard)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
 
 
-def _declarations(tasks: Mapping[str, Task[Any, Any]]) -> list[Declaration]:
+def declarations(tasks: Mapping[str, Task[Any, Any]]) -> list[Declaration]:
+    """What the database is told of these tasks."""
     return [
         Declaration(
             task.name,

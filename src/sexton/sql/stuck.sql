@@ -9,5 +9,5 @@ join sexton.worker on worker.id = job.claimed_by
 cross join (select coalesce($2::timestamptz, clock_timestamp()) as now) as clock
 where job.claimed_by is not null
     and worker.renewed_at <= clock.now - $1::double precision * interval '1 second'
-group by job.task, worker.id, worker.name
+group by job.task, worker.id, worker.name, clock.now
 order by silent_for desc, jobs desc

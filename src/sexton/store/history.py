@@ -9,9 +9,7 @@ import msgspec
 
 from sexton.domain.job import Attempt, DeadJob, JobView, State, StuckJobs
 from sexton.store.source import Row
-from sexton.store.statements import Statements
-
-DAYS_AHEAD = 7
+from sexton.store.statements import DAYS_AHEAD, Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,31 @@ class Counts:
     @property
     def live(self) -> int:
         return self.waiting + self.ready + self.running
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt that ended a moment ago, for somebody who watches."""
+
+    job: int
+    fence: int
+    attempt: int
+    outcome: str
+    next: str
+    task: str
+    queue: str
+    claimed_at: datetime | None
+    finished_at: datetime
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of the attempts of one queue, from one look to the next."""
+
+    succeeded: int
+    failed: int
+    dead: int
 
 
 class History:
@@ -128,6 +151,39 @@ class History:
     async def counts(self, queue: str | None = None) -> dict[str, Counts]:
         rows = await self._run.rows("live_counts", queue, self._run.now())
         return {row["queue"]: Counts(row["waiting"], row["ready"], row["running"]) for row in rows}
+
+    async def clock(self) -> datetime:
+        now: datetime = await self._run.value("clock", self._run.now())
+        return now
+
+    async def recent(self, since: datetime, limit: int) -> list[Ended]:
+        """The latest attempts that ended, newest first."""
+        rows = await self._run.rows("recent_attempts", since, limit)
+        return [
+            Ended(
+                row["job_id"],
+                row["fence"],
+                row["attempt"],
+                row["outcome"],
+                row["next"],
+                row["task"],
+                row["queue"],
+                row["claimed_at"],
+                row["finished_at"],
+                row["error"],
+            )
+            for row in rows
+        ]
+
+    async def tally(self, since: datetime, lag: float) -> tuple[datetime, dict[str, Tally]]:
+        """How many attempts ended from `since` to the instant returned, by queue."""
+        rows = await self._run.rows("attempt_tally", since, lag, self._run.now())
+        by_queue = {
+            row["queue"]: Tally(row["succeeded"], row["failed"], row["dead"])
+            for row in rows
+            if row["queue"] is not None
+        }
+        return rows[0]["until"], by_queue
 
     async def stuck(self, silent_for: float) -> list[StuckJobs]:
         rows = await self._run.rows("stuck", silent_for, self._run.now())

@@ -149,7 +149,7 @@ class Jobs:
     async def settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
         """Record (id, fence, settlement) of each claim; returns the ids that were still ours."""
         ids, fences, settlements = zip(*settled, strict=True)
-        rows = await self._run.rows(
+        rows = await self._run.into_history(
             "settle",
             ids,
             fences,
@@ -192,7 +192,7 @@ class Jobs:
 
     async def cancel(self, ids: Sequence[int]) -> dict[int, int | None]:
         """For each live job: None if it ended here, or the worker that was asked to end it."""
-        rows = await self._run.rows("cancel", ids, self._run.now())
+        rows = await self._run.into_history("cancel", ids, self._run.now())
         return {row["id"]: row["worker_id"] for row in rows}
 
     async def notify_idle(self, queues: Sequence[str]) -> None:

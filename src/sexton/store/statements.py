@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+import asyncpg
+
 from sexton import sql
 from sexton.store.source import Row, Source
 
+DAYS_AHEAD = 7
 # Returns None for the database's own clock, which is what everyone but a test wants.
 Clock = Callable[[], datetime | None]
 
@@ -24,6 +27,16 @@ class Statements:
 
     async def rows(self, name: str, *args: Any) -> list[Row]:
         return await self.source.fetch(sql.statement(name, self.schema), *args)
+
+    async def into_history(self, name: str, *args: Any) -> list[Row]:
+        """A statement that writes history; a day that has no bucket yet gets one."""
+        try:
+            return await self.rows(name, *args)
+        except asyncpg.CheckViolationError as error:
+            if "no partition" not in str(error):
+                raise
+            await self.rows("make_buckets", DAYS_AHEAD, self.now())
+            return await self.rows(name, *args)
 
     async def row(self, name: str, *args: Any) -> Row | None:
         rows = await self.rows(name, *args)

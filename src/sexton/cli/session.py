@@ -1,0 +1,111 @@
+"""From the global options to an application that is open, and back to nothing."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from sexton import Sexton
+from sexton.cli.output import clean
+from sexton.embedded import EmbeddedServer, default_folder
+from sexton.errors import ConfigurationError
+from sexton.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was given before the command; it rules over the environment and the code."""
+
+    database_url: str | None = None
+    schema: str | None = None
+    data_folder: Path | None = None
+
+    def application(self) -> Sexton:
+        """One without tasks, to look and to operate with."""
+        return self.applied(Sexton(self.database_url, schema=self.schema))
+
+    def applied(self, app: Sexton) -> Sexton:
+        """The same application, where the options say."""
+        if self.database_url is not None and self.data_folder is not None:
+            raise ConfigurationError(
+                "--database-url is a PostgreSQL of yours, --data-folder is for the embedded one: "
+                "give one of them"
+            )
+        changes: dict[str, Any] = {}
+        if self.schema is not None:
+            changes["schema"] = self.schema
+        if self.database_url is not None:
+            changes["database_url"] = self.database_url
+        if self.data_folder is not None:
+            changes |= {"data_folder": self.data_folder.expanduser(), "database_url": None}
+        app.settings = app.settings.but(**changes)
+        return app
+
+
+def options(context: typer.Context) -> Options:
+    """The global options of this command."""
+    found = context.find_object(Options)
+    assert found is not None, "the callback before every command sets them"
+    return found
+
+
+def run_loop(work: Coroutine[Any, Any, T]) -> T:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)
+
+
+def run(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
+    """Open an application, let `work` have it, and close it again before anything is printed."""
+
+    async def main() -> T:
+        async with options(context).application() as app:
+            if app.settings.database_url is not None:
+                (await app.schema_state()).demand_current()
+            return await work(app)
+
+    return run_loop(main())
+
+
+@contextlib.asynccontextmanager
+async def embedded(settings: Settings) -> AsyncIterator[EmbeddedServer | None]:
+    """The embedded server for as long as it is needed; None if there is one of the user's."""
+    if settings.database_url is not None:
+        yield None
+        return
+    folder = settings.data_folder or default_folder(Path.cwd())
+    server = await asyncio.to_thread(EmbeddedServer.open, folder)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(server.close)
+
+
+class OneLine(logging.Formatter):
+    """A record on one line, its traceback on more; other people's text cannot move the cursor."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return clean(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return clean(super().formatException(ei), lines=True)
+
+
+def log_to(handler: logging.Handler, level: str) -> None:
+    """Sexton's own records from `level`, the warnings of everybody else."""
+    handler.setFormatter(OneLine())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("sexton").setLevel(level.upper())

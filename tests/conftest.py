@@ -1,0 +1,67 @@
+"""Real PostgreSQL for every test: one server, a fresh database each, made from a template."""
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from sexton import Sexton
+from sexton.store.connection import Address
+
+from .support.postgres import Postgres
+
+_number = itertools.count(1)
+LONGEST_TEST = 100.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def test_…`, and demand that it ends."""
+    function = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(function):
+        return None
+    names = inspect.signature(function).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(LONGEST_TEST):
+            await function(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """The server that most tests share; nobody may stop it."""
+    with Postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+def own_server() -> Iterator[Postgres]:
+    """A server of this test's own, to be stopped and killed at will."""
+    with Postgres.running() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(server: Postgres) -> Iterator[str]:
+    """A migrated database of this test's own."""
+    name = f"test_{next(_number)}"
+    server.create_database(name)
+    yield server.url(name)
+    server.drop_database(name)
+
+
+@pytest.fixture
+def app(database_url: str) -> Sexton:
+    """An application without tasks, quick to notice things."""
+    return Sexton(database_url, lease=3, poll=1, grace=5, patience=5)
+
+
+@pytest.fixture
+def address(database_url: str) -> Address:
+    return Address(database_url, patience=10.0)

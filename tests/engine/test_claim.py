@@ -1,0 +1,228 @@
+"""Claims: never over the limit, in the right order, each once, limits kept cluster-wide."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from sexton import Sexton
+from sexton.domain.job import AGEING
+from sexton.domain.outcome import Succeeded
+from sexton.flow.claim import Claimer
+from sexton.store import Line, Store
+from sexton.store.connection import Address
+
+from ..support.hands import Hands, hands
+
+
+async def test_a_claim_never_exceeds_its_limit(address: Address) -> None:
+    async with hands(address) as worker:
+        for priority in (-5, -1, 0, 0, 0, 3, 5, 5):
+            await worker.enqueue(priority=priority)
+        assert [len(await worker.claim(3)) for _ in range(4)] == [3, 3, 2, 0]
+
+
+async def test_every_claim_has_a_larger_fence_whatever_the_job(address: Address) -> None:
+    async with hands(address) as worker:
+        for _ in range(3):
+            await worker.enqueue()
+        first, second = await worker.claim(), await worker.claim()
+        await worker.settle(first[0], Succeeded())
+        third = await worker.claim()
+        fences = [claim.fence for claim in (*first, *second, *third)]
+        assert fences == sorted(set(fences))
+
+
+async def test_many_claimers_at_once_share_the_jobs_without_overlap(address: Address) -> None:
+    async with hands(address) as one, hands(address) as two, hands(address) as three:
+        for _ in range(300):
+            await one.enqueue()
+        taken: list[int] = []
+
+        async def work(worker: Hands) -> None:
+            while claims := await worker.claim(7):
+                taken.extend(claim.id for claim in claims)
+
+        await asyncio.gather(work(one), work(two), work(three))
+        assert len(taken) == 300
+        assert len(set(taken)) == 300
+
+
+class At:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def test_a_priority_is_a_head_start_and_nothing_starves(address: Address) -> None:
+    clock = At()
+    async with hands(address, clock=clock) as worker:
+        low = await worker.enqueue(priority=-5)
+        clock.now += timedelta(seconds=AGEING * 10 - 1)
+        sooner = await worker.enqueue(priority=5)
+        assert [claim.id for claim in await worker.claim(1)] == [sooner.id]
+        # The bound: ten steps of priority are ten head starts, and not a second more.
+        clock.now += timedelta(seconds=2)
+        await worker.enqueue(priority=5)
+        assert [claim.id for claim in await worker.claim(1)] == [low.id]
+
+
+async def test_within_a_priority_the_oldest_goes_first(address: Address) -> None:
+    async with hands(address) as worker:
+        ids = [(await worker.enqueue()).id for _ in range(20)]
+        assert [claim.id for _ in range(20) for claim in await worker.claim(1)] == ids
+
+
+async def test_a_job_is_not_claimed_before_it_is_due(address: Address) -> None:
+    clock = At()
+    async with hands(address, clock=clock) as worker:
+        await worker.enqueue(delay=10.0)
+        assert not await worker.claim()
+        clock.now += timedelta(seconds=9.999)
+        assert not await worker.claim()
+        clock.now += timedelta(seconds=0.001)
+        assert await worker.claim()
+
+
+async def test_a_worker_that_is_gone_claims_nothing(address: Address) -> None:
+    async with hands(address) as worker:
+        await worker.enqueue()
+        await worker.store.workers.leave(worker.worker)
+        assert not await worker.claim()
+
+
+async def test_jobs_committed_behind_the_place_where_claiming_begins_are_found(
+    address: Address, database_url: str
+) -> None:
+    async with hands(address) as worker:
+        claimer = Claimer(worker.store, "default", [])
+        late = await asyncpg.connect(database_url)
+        transaction = late.transaction()
+        await transaction.start()
+        await late.execute("select sexton.enqueue('late')")
+        # Others are enqueued after it and claimed long after: the place moves past it.
+        for _ in range(3):
+            await worker.enqueue()
+        await worker.rows("update sexton.job set due_at = due_at - interval '1 minute'")
+        assert len(await claimer.run_once(10, worker.worker)) == 3
+        await transaction.commit()
+        await late.execute("update sexton.job set due_at = now() - interval '2 minutes' "
+                           "where task = 'late'")  # fmt: skip
+        await late.close()
+        assert not await claimer.run_once(10, worker.worker)
+        found: list[bool] = []
+        await claimer.sweep(worker.store, lambda: found.append(True))
+        assert found
+        assert [claim.task for claim in await claimer.run_once(10, worker.worker)] == ["late"]
+
+
+def limited_app(
+    database_url: str, max_running: int | None = None, max_running_per_key: int | None = None
+) -> Sexton:
+    app = Sexton(database_url)
+
+    @app.task(name="few", max_running=max_running, max_running_per_key=max_running_per_key)
+    async def few(n: int) -> None: ...
+
+    return app
+
+
+async def claim_limited(worker: Hands, limit: int = 100) -> list[Any]:
+    claims, _ = await worker.store.jobs.claim_limited(
+        "default", limit, worker.worker, ["few"], None
+    )
+    return claims
+
+
+async def test_max_running_holds_over_all_workers(address: Address, database_url: str) -> None:
+    app = limited_app(database_url, max_running=4)
+    async with app, hands(address) as one, hands(address) as two:
+        await app.declare()
+        await app.enqueue_many(app.tasks["few"].call(n) for n in range(20))
+        assert not await one.claim(100), "the ordinary claim leaves limited jobs alone"
+        got = await asyncio.gather(claim_limited(one, 3), claim_limited(two, 3), claim_limited(one))
+        first = [claim for claims in got for claim in claims] + await claim_limited(two)
+        assert len(first) == 4
+        assert not await claim_limited(one)
+        await one.settle(first[0], Succeeded())
+        assert len(await claim_limited(two)) == 1
+
+
+async def test_max_running_per_key_lets_other_keys_pass(
+    address: Address, database_url: str
+) -> None:
+    app = limited_app(database_url, max_running_per_key=1)
+    async with app, hands(address) as worker:
+        await app.declare()
+        few = app.tasks["few"]
+        await app.enqueue_many(
+            few.call(n).options(limit_key=f"customer {n % 3}") for n in range(30)
+        )
+        await few.enqueue(n=99)
+        claims = await claim_limited(worker)
+        assert sorted(claim.payload for claim in claims) == [
+            '{"n": 0}', '{"n": 1}', '{"n": 2}', '{"n": 99}']  # fmt: skip
+        assert not await claim_limited(worker)
+
+
+async def test_a_full_key_with_a_long_queue_does_not_hide_the_others(
+    address: Address, database_url: str
+) -> None:
+    app = limited_app(database_url, max_running_per_key=1)
+    async with app, hands(address) as worker:
+        await app.declare()
+        few = app.tasks["few"]
+        # A hundred keys are full, two hundred wait for the clock: the last one is still served.
+        calls = [few.call(n).options(limit_key=f"a{n:03}") for n in range(100)]
+        await app.enqueue_many(calls)
+        running = [claim for _ in range(3) for claim in await claim_limited(worker)]
+        assert len(running) == 100
+        await app.enqueue_many([few.call(n).options(limit_key=f"a{n:03}") for n in range(100)])
+        await app.enqueue_many(
+            [few.call(n).options(limit_key=f"b{n:03}", delay=3600) for n in range(200)]
+        )
+        last = await few.enqueue(n=7, limit_key="z")
+        assert [claim.id for claim in await claim_limited(worker)] == [last.id]
+
+
+async def test_jobs_that_wait_move_when_a_task_gets_and_loses_its_limit(
+    address: Address, database_url: str
+) -> None:
+    free, tied = limited_app(database_url), limited_app(database_url, max_running=1)
+    async with free, tied, hands(address) as worker:
+        await free.declare()
+        await free.enqueue_many(free.tasks["few"].call(n) for n in range(3))
+        await tied.declare()
+        assert not await worker.claim(10)
+        assert len(await claim_limited(worker)) == 1
+        await free.declare()
+        assert len(await worker.claim(10)) == 2
+
+
+async def test_a_limit_survives_fifty_workers_that_die(address: Address, database_url: str) -> None:
+    app = limited_app(database_url, max_running=2)
+    async with app:
+        await app.declare()
+        await app.enqueue_many(app.tasks["few"].call(n) for n in range(5))
+        line = Line(address)
+        store = Store(line, "sexton")
+        from sexton.flow import reap
+
+        for n in range(50):
+            worker = await store.workers.register(f"w{n}", ["default"], "test", 30)
+            claims, _ = await store.jobs.claim_limited("default", 10, worker, ["few"], None)
+            assert len(claims) == 2
+            # Its lease ran out long ago, as far as the database can tell.
+            await store.source.fetch(
+                "update sexton.worker set lease_until = now() - interval '1 h' where id = $1",
+                worker,
+            )
+            await store.source.fetch("update sexton.task set max_attempts = 1000, retry_cap = 0")
+            await store.source.fetch("update sexton.worker set lease_for = '0 s'")
+            assert await reap.run_once(store) == 2
+        await line.close()
