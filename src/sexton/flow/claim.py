@@ -53,9 +53,16 @@ class Claimer:
         return claims
 
     async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
-        claims, self._after_key = await self._store.jobs.claim_limited(
+        claims, last_key = await self._store.jobs.claim_limited(
             self.queue, limit, worker, self._limited, self._after_key
         )
+        begun_late, self._after_key = self._after_key is not None, last_key
+        if begun_late and len(claims) < limit:
+            # There was nothing more to the end of the keys; begin again with the first.
+            more, self._after_key = await self._store.jobs.claim_limited(
+                self.queue, limit - len(claims), worker, self._limited, None
+            )
+            claims += more
         return claims
 
     async def next_due_in(self) -> float | None:

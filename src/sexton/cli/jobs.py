@@ -1,0 +1,274 @@
+"""sexton job ls|show|enqueue|cancel|retry"""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from sexton import JobView, Sexton
+from sexton.cli import output
+from sexton.cli.instants import Instant
+from sexton.cli.output import ExitCode, clean, count, say, show, show_json, when
+from sexton.cli.parameters import (
+    JobId,
+    JobIds,
+    Json,
+    Limit,
+    Queue,
+    Task,
+    as_instant,
+    as_seconds,
+)
+from sexton.cli.session import run
+from sexton.domain.job import Enqueued
+from sexton.errors import InvalidJob, UnknownJob
+
+commands = typer.Typer(no_args_is_help=True, help="Look at jobs, make them, stop them.")
+
+
+class LiveState(StrEnum):
+    waiting = "waiting"
+    ready = "ready"
+    running = "running"
+
+
+@commands.command("ls")
+def list_jobs(
+    context: typer.Context,
+    task: Task = None,
+    queue: Queue = None,
+    state: Annotated[
+        LiveState | None, typer.Option("--state", help="Only in this state; `sexton dead ls`.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="ID", help="Older than this job: next page.")
+    ] = None,
+    limit: Limit = 50,
+    as_json: Json = False,
+) -> None:
+    """Live jobs, newest first."""
+
+    async def look(app: Sexton) -> list[JobView]:
+        wanted = state and state.value
+        return await app.jobs(
+            task=task, queue=queue, state=wanted, tag=tag, before=before, limit=limit
+        )
+
+    jobs = run(context, look)
+    if as_json:
+        show_json({"jobs": jobs})
+        return
+    if not jobs:
+        say("no live jobs" + (" like that" if task or queue or state or tag or before else ""))
+        return
+    made = output.table(
+        *("id", "task", "queue", "state", "tries", "due", "key", "arguments"),
+        right=("id", "tries"),
+    )
+    for job in jobs:
+        output.row(
+            made,
+            *(job.id, job.task, job.queue, output.state(job.state), job.attempt),
+            *(when(job.due_at), job.key or "", output.compact(job.payload)),
+        )
+    show(made)
+    if len(jobs) == limit:
+        say(f"older ones: --before {jobs[-1].id}")
+
+
+@commands.command("show")
+def show_job(context: typer.Context, id: JobId, as_json: Json = False) -> None:
+    """One job, live, dead or past, with every attempt."""
+    job = run(context, lambda app: app.job(id))
+    if as_json:
+        show_json(job)
+    else:
+        show(*described(job))
+
+
+def described(job: JobView) -> list[RenderableType]:
+    """Everything about a job, for people."""
+    shown: list[RenderableType] = [
+        output.facts(
+            [
+                ("job", job.id),
+                ("state", output.state(job.state)),
+                ("task", job.task),
+                ("queue", job.queue),
+                ("priority", job.priority),
+                ("key", job.key),
+                ("tags", ", ".join(job.tags)),
+                ("arguments", output.compact(job.payload, 2000)),
+                ("created", when(job.created_at)),
+                ("due", when(job.due_at)),
+                ("finished", when(job.finished_at)),
+                ("worker", job.worker),
+                ("progress", None if job.progress is None else output.compact(job.progress)),
+                ("cancelling", "asked for" if job.cancel_requested else None),
+                ("result", None if job.result is None else output.compact(job.result, 2000)),
+            ]
+        )
+    ]
+    if job.attempts:
+        made = output.table(
+            "attempt", "outcome", "began", "took", "worker", "error", right=("attempt", "took")
+        )
+        for each in job.attempts:
+            took = each.claimed_at and (each.finished_at - each.claimed_at).total_seconds()
+            output.row(
+                made,
+                *(each.attempt, output.state(each.outcome), when(each.claimed_at)),
+                *("" if took is None else output.lasted(took), each.worker or ""),
+                output.first_line(each.error, 100),
+            )
+        shown += ["", made]
+    if job.error and "\n" in job.error.strip():
+        shown += ["", output.indented(job.error)]
+    return shown
+
+
+@commands.command("enqueue")
+def enqueue_job(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as its code names it.")],
+    arguments: Annotated[
+        str, typer.Argument(metavar="JSON", help="Its arguments: an object.")
+    ] = "{}",
+    key: Annotated[
+        str | None, typer.Option("--key", help="No second live job of the task with this key.")
+    ] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option("--delay", metavar="DURATION", parser=as_seconds, help="Not before: 90s, 2h."),
+    ] = None,
+    at: Annotated[
+        Instant | None,
+        typer.Option(
+            "--at",
+            metavar="INSTANT",
+            parser=as_instant,
+            help="Not before: 2026-03-28T12:00:00Z, +2h.",
+        ),
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", min=-5, max=5, help="The larger, the sooner.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", help="Instead of the task's own.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="May be given more than once.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a job of any task that some worker knows."""
+    if at is not None and delay is not None:
+        raise typer.BadParameter("give --at or --delay, not both")
+    if at is not None and at.absolute is None:
+        delay = max(0.0, at.offset)  # counted by the database, whatever our clock says
+    payload = _object(arguments)
+
+    async def enqueue(app: Sexton) -> Enqueued:
+        return await app.enqueue(
+            task,
+            payload,
+            key=key,
+            delay=delay,
+            at=at and at.absolute,
+            priority=priority,
+            queue=queue,
+            tags=tag or None,
+        )
+
+    made = run(context, enqueue)
+    if as_json:
+        show_json(made)
+    elif made.duplicate:
+        say(f"job {made.id} is live already with key {key!r}; nothing was enqueued")
+    else:
+        say(f"job {made.id} enqueued")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidJob(f"the arguments are not JSON: {error}; write them like '{{\"a\": 1}}'") from None
+    if not isinstance(value, dict):
+        raise InvalidJob("the arguments must be a JSON object, by name, like '{\"a\": 1}'")
+    return value
+
+
+@commands.command("cancel")
+def cancel_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
+    """End live jobs: those that run are asked to stop."""
+
+    async def cancel(app: Sexton) -> dict[int, str]:
+        answers = await app.cancel(*ids)
+        return {id: await _cancelled(app, id, answers.get(id)) for id in ids}
+
+    became = run(context, cancel)
+    if as_json:
+        show_json({"jobs": [{"id": id, "became": what} for id, what in became.items()]})
+    for id, what in became.items():
+        match what:
+            case "cancelled" | "asked" if as_json:
+                pass
+            case "cancelled":
+                say(f"job {id} is cancelled")
+            case "asked":
+                say(f"job {id} runs; its worker was asked to stop it")
+            case "unknown":
+                output.complain(f"no job {id}")
+            case _:
+                output.complain(f"job {id} is {what} already")
+    if not set(became.values()) <= {"cancelled", "asked"}:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+async def _cancelled(app: Sexton, id: int, ended: bool | None) -> str:
+    if ended is not None:
+        return "cancelled" if ended else "asked"
+    try:
+        return (await app.job(id)).state
+    except UnknownJob:
+        return "unknown"
+
+
+@commands.command("retry")
+def retry_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
+    """Give dead jobs another life, with a fresh budget of attempts."""
+
+    async def retry(app: Sexton) -> dict[int, str]:
+        redriven = {each.id: each.revived for each in await app.redrive(*ids, limit=len(ids))}
+        return {id: await _retried(app, id, redriven.get(id)) for id in ids}
+
+    became = run(context, retry)
+    if as_json:
+        show_json({"jobs": [{"id": id, "became": what} for id, what in became.items()]})
+    for id, what in became.items():
+        match what:
+            case "redriven" if not as_json:
+                say(f"job {id} lives again")
+            case "redriven":
+                pass
+            case "unknown":
+                output.complain(f"no job {id}")
+            case "dead":
+                output.complain(f"job {id} stays dead: another live job holds its key")
+            case _:
+                output.complain(f"job {id} is {what}, not dead: only a dead job is retried by hand")
+    if set(became.values()) != {"redriven"}:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+async def _retried(app: Sexton, id: int, revived: bool | None) -> str:
+    if revived:
+        return "redriven"
+    try:
+        return (await app.job(id)).state
+    except UnknownJob:
+        return "unknown"

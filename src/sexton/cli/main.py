@@ -1,0 +1,126 @@
+"""The door: global options, every command, and errors as one line and an exit code."""
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import asyncpg
+import typer
+
+from sexton import __version__
+from sexton.cli import dead, dev, jobs, looks, migrate, worker
+from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
+from sexton.cli.session import Options
+from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob
+
+# These may stand anywhere on the line, before the command or after it.
+_WITH_VALUE = ("--database-url", "--schema", "--data-folder")
+_DEBUG = "--debug"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"sexton {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sexton(
+    context: typer.Context,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            "--database-url",
+            metavar="URL",
+            help="A PostgreSQL of yours; SEXTON_DATABASE_URL. Without: the embedded one.",
+        ),
+    ] = None,
+    data_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-folder",
+            metavar="FOLDER",
+            help="Where the embedded PostgreSQL lives; SEXTON_DATA_FOLDER, or ./.sexton.",
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema", metavar="NAME", help="Which installation; SEXTON_SCHEMA, or sexton."
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")
+    ] = False,
+) -> None:
+    """A job queue on PostgreSQL: every job claimed once, fenced, and never lost."""
+    context.obj = Options(database_url, schema, data_folder)
+
+
+app.command()(dev.dev)
+app.command()(worker.worker)
+app.command()(migrate.migrate)
+app.add_typer(jobs.commands, name="job")
+app.add_typer(dead.commands, name="dead")
+app.command()(looks.queues)
+app.command()(looks.workers)
+app.command()(looks.stuck)
+app.command()(looks.retention)
+
+
+def global_first(words: list[str]) -> list[str]:
+    """The global options before everything else, which is where the parser wants them."""
+    ahead, rest = [], []
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            rest += [word, *words]
+            break
+        if word in _WITH_VALUE and words:
+            ahead += [word, words.pop(0)]
+        elif word == _DEBUG or word.startswith(tuple(f"{each}=" for each in _WITH_VALUE)):
+            ahead.append(word)
+        else:
+            rest.append(word)
+    return ahead + rest
+
+
+def exit_code(error: Exception) -> ExitCode:
+    match error:
+        case UnknownJob():
+            return ExitCode.FINDING
+        case Unavailable() | EmbeddedError():
+            return ExitCode.UNAVAILABLE
+        case _:
+            return ExitCode.USAGE
+
+
+def main() -> None:
+    """The entry point of the `sexton` program."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    words = global_first(sys.argv[1:])
+    try:
+        app(words, prog_name="sexton")
+    except (SextonError, asyncpg.PostgresError) as error:
+        if _DEBUG in words:
+            traceback.print_exc()
+        known = isinstance(error, SextonError)
+        complain(str(error) if known else f"PostgreSQL: {error}")
+        sys.exit(exit_code(error))
+
+
+if __name__ == "__main__":
+    main()

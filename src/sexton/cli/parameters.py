@@ -1,0 +1,51 @@
+"""Options that several commands have, and how their values are read."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from sexton.cli.instants import Instant, parse_instant, parse_seconds
+
+T = TypeVar("T")
+
+
+def reads(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser for typer, whose errors say what is wrong rather than just that something is."""
+
+    def read(value: Any) -> T:
+        if not isinstance(value, str):  # a default, which is not text any more
+            kept: T = value
+            return kept
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return read
+
+
+as_instant: Callable[[str], Instant] = reads(parse_instant)
+as_seconds: Callable[[str], float] = reads(parse_seconds)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Task = Annotated[str | None, typer.Option("--task", help="Only of this task.")]
+Queue = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
+JobId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The job's id.")]
+JobIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of jobs.")]
+LogLevel = Annotated[
+    str,
+    typer.Option(
+        "--log-level",
+        metavar="debug|info|warning|error",
+        help="How much Sexton says in its log, on stderr.",
+        parser=reads(lambda text: _level(text)),
+    ),
+]
+
+
+def _level(text: str) -> str:
+    if text.lower() not in ("debug", "info", "warning", "error"):
+        raise ValueError(f"{text!r} is not debug, info, warning or error")
+    return text.lower()

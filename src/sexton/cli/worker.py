@@ -1,0 +1,56 @@
+"""sexton worker"""
+
+import logging
+from typing import Annotated
+
+import typer
+
+from sexton.app import DEFAULT_CONCURRENCY
+from sexton.cli.locate import locate
+from sexton.cli.parameters import LogLevel, reads
+from sexton.cli.session import log_to, options, run_loop
+
+
+def _queue(text: str) -> tuple[str, int | None]:
+    """`name` or `name:concurrency`."""
+    name, colon, many = text.rpartition(":")
+    if not colon:
+        return text, None
+    if not name or not many.isdecimal() or int(many) < 1:
+        raise ValueError(f"{text!r} is not a queue: write it like billing or billing:10")
+    return name, int(many)
+
+
+def worker(
+    context: typer.Context,
+    app_name: Annotated[
+        str, typer.Argument(metavar="APP", help="The application: module:attribute.")
+    ],
+    queue: Annotated[
+        list[tuple[str, int | None]] | None,
+        typer.Option(
+            "--queue",
+            metavar="NAME[:CONCURRENCY]",
+            parser=reads(_queue),
+            help="Serve this queue, so many jobs at once; may be given more than once. "
+            "Without: every queue that the tasks of APP name.",
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="Jobs at once, for each queue.")
+    ] = DEFAULT_CONCURRENCY,
+    name: Annotated[
+        str | None, typer.Option("--name", help="What it is called in lists and history.")
+    ] = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """Run the jobs of an application until SIGTERM or Ctrl-C."""
+    log_to(logging.StreamHandler(), log_level)
+    app = options(context).applied(locate(app_name))
+    slots = {each: many or concurrency for each, many in queue} if queue else None
+
+    async def work() -> None:
+        async with app:
+            await app.run_worker(slots, concurrency=concurrency, name=name, handle_signals=True)
+
+    run_loop(work())
