@@ -89,6 +89,10 @@ class Postgres:
         data = str(self.server.data_dir)
         self.server.run("pg_ctl", "start", "-w", "-t", "60", "-D", data, "-l", log)
 
+    def recover(self) -> None:
+        """Bring a crashed server back the way the product does: by opening its folder again."""
+        EmbeddedServer.open(self.server.folder, bin_dir=self.server.bin_dir).close()
+
     def kill_postmaster(self) -> None:
         """The postmaster dies without a word; its children notice and follow."""
         assert self.server.pid is not None
