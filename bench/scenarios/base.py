@@ -25,7 +25,7 @@ class Sizes:
 
     single: int = 4_000
     bulk: int = 100_000
-    drain: int = 120_000
+    drain: int = 200_000
     latency: int = 300
     wal: int = 30_000
     held_seconds: float = 300
@@ -38,7 +38,7 @@ class Sizes:
 QUICK = Sizes(
     single=1_000,
     bulk=40_000,
-    drain=30_000,
+    drain=60_000,
     latency=100,
     wal=10_000,
     held_seconds=60,

@@ -2,8 +2,11 @@
 
 Workers are started and connected first, then told to go. The clock runs from the start of the first
 task to the moment the database holds no unsettled job, for everyone: a peer's own start-up is not
-held against it. The workers are asked every 10 ms how many tasks ran; only when all have does the
-harness look at the database, so that it does not compete with the worker.
+held against it. That spares each worker its first claim, which favours large ones
+(graphile-worker's 2,000 per process: at most 2 % of a full run, 7 % of a quick one).
+
+The workers are asked every 10 ms how many tasks ran; only when all have does the harness look at
+the database, so that it does not compete with the worker.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ class Sexton:
 
     def enqueue_call_sync(self, call: Call, connection: Any = None) -> Enqueued:
         if connection is not None:
-            return Client.enqueue_in_sync(self.settings.schema, call.job, connection)
+            now = self.clock() if self.clock else None
+            return Client.enqueue_in_sync(self.settings.schema, call.job, connection, now)
         return self._portal.run(self.enqueue_call(call))
 
     async def enqueue(
@@ -193,8 +194,7 @@ class Sexton:
     def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Enqueued]:
         """The same for callers without an event loop."""
         if connection is not None:
-            schema = self.settings.schema
-            return [Client.enqueue_in_sync(schema, call.job, connection) for call in calls]
+            return [self.enqueue_call_sync(call, connection) for call in calls]
         return self._portal.run(self.enqueue_many(calls))
 
     # ── looking and operating ───────────────────────────────────────────────

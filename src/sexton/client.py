@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sexton.domain.job import Enqueued, NewJob
@@ -75,13 +76,16 @@ class Client:
         return [by_id.get(id) or Enqueued(id) for id in ids]
 
     async def _enqueue_in(self, connection: Any, job: NewJob) -> Enqueued:
-        id, duplicate = await run_async(connection, enqueue_call(self.store.schema, job))
+        call = enqueue_call(self.store.schema, job, self.store.now())
+        id, duplicate = await run_async(connection, call)
         return Enqueued(id, duplicate)
 
     @staticmethod
-    def enqueue_in_sync(schema: str, job: NewJob, connection: Any) -> Enqueued:
+    def enqueue_in_sync(
+        schema: str, job: NewJob, connection: Any, now: datetime | None
+    ) -> Enqueued:
         """In the caller's own transaction, without any loop or connection of ours."""
-        id, duplicate = run_sync(connection, enqueue_call(schema, job))
+        id, duplicate = run_sync(connection, enqueue_call(schema, job, now))
         return Enqueued(id, duplicate)
 
     async def close(self) -> None:

@@ -12,8 +12,9 @@ from sexton.errors import ConfigurationError, did_you_mean
 
 _PREFIX = "SEXTON_"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-# What Kubernetes puts into the environment for a service that is called sexton.
-_KUBERNETES = re.compile(r"(service_|port($|_))")
+# What Kubernetes puts into the environment for a service that is called sexton, and what
+# sexton.testing reads.
+_NOT_OURS = re.compile(r"(service_|port($|_)|test_)")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -83,7 +84,7 @@ class Settings:
             name = variable.removeprefix(_PREFIX).lower()
             if name in known:
                 values[name] = text
-            elif not _KUBERNETES.match(name) and (hint := did_you_mean(name, known)):
+            elif not _NOT_OURS.match(name) and (hint := did_you_mean(name, known)):
                 raise ConfigurationError(f"{variable} is not a setting{hint}")
         values.update({name: value for name, value in given.items() if value is not None})
         return cls(**{name: _read(name, known[name].type, text) for name, text in values.items()})

@@ -59,6 +59,7 @@ def list_dead(
     made = output.table(
         *("id", "task", "queue", "died", "tries", "reason", "arguments", "error"),
         right=("id", "tries"),
+        shrinks=("key", "arguments", "error"),
     )
     for job in dead:
         output.row(
@@ -107,14 +108,16 @@ def redrive_dead(
     chosen = run(context, lambda app: choose(app, dry_run))
     revived = [each for each in chosen if each.revived]
     if as_json:
-        show_json({"dry_run": dry_run, "chosen": len(chosen), "redriven": len(revived), "jobs": chosen})
+        show_json(
+            {"dry_run": dry_run, "chosen": len(chosen), "redriven": len(revived), "jobs": chosen}
+        )
     elif dry_run:
         say(f"{count(len(chosen), 'dead job')} would be redriven{_named(chosen)}")
     else:
         say(f"{count(len(revived), 'job')} redriven{_named(revived)}")
         held = [each for each in chosen if not each.revived]
         if held:
-            say(f"{count(len(held), 'job')} stay dead, their key is held by a live one{_named(held)}")
+            say(f"{count(len(held), 'job')} stay dead: a live one holds the key{_named(held)}")
     _missing(ids, {each.id for each in chosen})
     if not dry_run and len(revived) < len(chosen):
         raise typer.Exit(ExitCode.FINDING)

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from sexton import JobView, Sexton
 from sexton.cli import output
 from sexton.cli.instants import Instant
-from sexton.cli.output import ExitCode, clean, count, say, show, show_json, when
+from sexton.cli.output import ExitCode, say, show, show_json, when
 from sexton.cli.parameters import (
     JobId,
     JobIds,
@@ -22,7 +22,7 @@ from sexton.cli.parameters import (
     as_seconds,
 )
 from sexton.cli.session import run
-from sexton.domain.job import Enqueued
+from sexton.domain.job import LIVE_STATES, Enqueued
 from sexton.errors import InvalidJob, UnknownJob
 
 commands = typer.Typer(no_args_is_help=True, help="Look at jobs, make them, stop them.")
@@ -52,7 +52,7 @@ def list_jobs(
     """Live jobs, newest first."""
 
     async def look(app: Sexton) -> list[JobView]:
-        wanted = state and state.value
+        wanted = next((each for each in LIVE_STATES if each == state), None)
         return await app.jobs(
             task=task, queue=queue, state=wanted, tag=tag, before=before, limit=limit
         )
@@ -67,6 +67,7 @@ def list_jobs(
     made = output.table(
         *("id", "task", "queue", "state", "tries", "due", "key", "arguments"),
         right=("id", "tries"),
+        shrinks=("key", "arguments", "error"),
     )
     for job in jobs:
         output.row(
@@ -114,14 +115,24 @@ def described(job: JobView) -> list[RenderableType]:
     ]
     if job.attempts:
         made = output.table(
-            "attempt", "outcome", "began", "took", "worker", "error", right=("attempt", "took")
+            "attempt",
+            "outcome",
+            "began",
+            "took",
+            "worker",
+            "error",
+            right=("attempt", "took"),
+            shrinks=("worker", "error"),
         )
         for each in job.attempts:
-            took = each.claimed_at and (each.finished_at - each.claimed_at).total_seconds()
+            began = each.claimed_at
+            took = (
+                "" if began is None else output.lasted((each.finished_at - began).total_seconds())
+            )
             output.row(
                 made,
                 *(each.attempt, output.state(each.outcome), when(each.claimed_at)),
-                *("" if took is None else output.lasted(took), each.worker or ""),
+                *(took, each.worker or ""),
                 output.first_line(each.error, 100),
             )
         shown += ["", made]
@@ -156,9 +167,7 @@ def enqueue_job(
     priority: Annotated[
         int | None, typer.Option("--priority", min=-5, max=5, help="The larger, the sooner.")
     ] = None,
-    queue: Annotated[
-        str | None, typer.Option("--queue", help="Instead of the task's own.")
-    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Instead of the task's own.")] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="May be given more than once.")
     ] = None,
@@ -196,7 +205,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InvalidJob(f"the arguments are not JSON: {error}; write them like '{{\"a\": 1}}'") from None
+        raise InvalidJob(
+            f"the arguments are not JSON: {error}; write them like '{{\"a\": 1}}'"
+        ) from None
     if not isinstance(value, dict):
         raise InvalidJob("the arguments must be a JSON object, by name, like '{\"a\": 1}'")
     return value

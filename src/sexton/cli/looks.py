@@ -37,7 +37,9 @@ def stuck(
         say(f"nothing is stuck: every running job's worker renewed within {lasted(silent_for)}")
     else:
         made = output.table(
-            *("task", "jobs", "worker", "silent for", "longest", "ids"), right=("jobs",)
+            *("task", "jobs", "worker", "silent for", "longest", "ids"),
+            right=("jobs",),
+            shrinks=("ids", "worker"),
         )
         for each in found:
             ids = ", ".join(map(str, each.ids)) + (", …" if each.jobs > len(each.ids) else "")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.cli.output import ExitCode, clean, say, show_json
+from sexton.cli.output import ExitCode, say, show_json
 from sexton.cli.parameters import Json
 from sexton.cli.session import embedded, options, run_loop
 from sexton.store.migrations import Migration, SchemaState

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import msgspec
 from rich.console import Console, RenderableType
@@ -105,22 +105,23 @@ def state(name: str) -> Text:
     return Text(clean(name), style=STATE_STYLES.get(name, ""))
 
 
-def table(*columns: str, right: Iterable[str] = (), wrap: Iterable[str] = ()) -> Table:
-    """A table whose cells are never read as markup: give `row` strings or Text."""
+def table(*columns: str, right: Iterable[str] = (), shrinks: Iterable[str] = ()) -> Table:
+    """One line a row; on a narrow terminal the columns that shrink do so first."""
     made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold dim")
     for name in columns:
-        made.add_column(
-            name,
-            justify="right" if name in right else "left",
-            no_wrap=name not in wrap,
-            overflow="fold" if name in wrap else "ellipsis",
-        )
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        made.add_column(Text(name, no_wrap=True), justify=justify, no_wrap=name not in shrinks)
     return made
 
 
 def row(made: Table, *cells: Any) -> None:
-    """Add a row of other people's text."""
-    made.add_row(*(cell if isinstance(cell, Text) else Text(clean(str(cell))) for cell in cells))
+    """Add a row of other people's text, which is never read as markup."""
+    made.add_row(*(cell if isinstance(cell, Text) else line(str(cell)) for cell in cells))
+
+
+def line(text: str, style: str = "") -> Text:
+    """Harmless text that stays on its line."""
+    return Text(clean(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> Table:
@@ -144,7 +145,11 @@ def stdout() -> Console:
     """As wide as it takes when nobody looks, so that grep finds whole lines."""
     unseen = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(
-        file=sys.stdout, markup=False, highlight=False, emoji=False, width=10_000 if unseen else None
+        file=sys.stdout,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        width=10_000 if unseen else None,
     )
 
 
@@ -162,7 +167,7 @@ def show(*things: RenderableType) -> None:
 
 def say(text: str) -> None:
     """One line for people."""
-    show(Text(clean(text), overflow="ignore", no_wrap=True) if not sys.stdout.isatty() else clean(text))
+    write(clean(text) + "\n")
 
 
 def show_json(value: Any) -> None:

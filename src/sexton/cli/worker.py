@@ -7,17 +7,17 @@ import typer
 
 from sexton.app import DEFAULT_CONCURRENCY
 from sexton.cli.locate import locate
-from sexton.cli.parameters import LogLevel, reads
+from sexton.cli.parameters import LogLevel
 from sexton.cli.session import log_to, options, run_loop
 
 
-def _queue(text: str) -> tuple[str, int | None]:
+def _slots(text: str, usual: int) -> tuple[str, int]:
     """`name` or `name:concurrency`."""
     name, colon, many = text.rpartition(":")
     if not colon:
-        return text, None
-    if not name or not many.isdecimal() or int(many) < 1:
-        raise ValueError(f"{text!r} is not a queue: write it like billing or billing:10")
+        return text, usual
+    if not name or not many.isdecimal():
+        raise typer.BadParameter(f"{text!r} is not a queue: write it like billing or billing:10")
     return name, int(many)
 
 
@@ -27,11 +27,10 @@ def worker(
         str, typer.Argument(metavar="APP", help="The application: module:attribute.")
     ],
     queue: Annotated[
-        list[tuple[str, int | None]] | None,
+        list[str] | None,
         typer.Option(
             "--queue",
             metavar="NAME[:CONCURRENCY]",
-            parser=reads(_queue),
             help="Serve this queue, so many jobs at once; may be given more than once. "
             "Without: every queue that the tasks of APP name.",
         ),
@@ -47,7 +46,7 @@ def worker(
     """Run the jobs of an application until SIGTERM or Ctrl-C."""
     log_to(logging.StreamHandler(), log_level)
     app = options(context).applied(locate(app_name))
-    slots = {each: many or concurrency for each, many in queue} if queue else None
+    slots = dict(_slots(each, concurrency) for each in queue) if queue else None
 
     async def work() -> None:
         async with app:

@@ -46,7 +46,9 @@ class WorkerChannel:
         job.settled = True
 
     def settle_in(self, job: Job, connection: Any, result: Any) -> Any:
-        call = succeed_call(self._store.schema, job.id, job.fence, self._result(job, result))
+        store = self._store
+        text = self._result(job, result)
+        call = succeed_call(store.schema, job.id, job.fence, text, store.now())
         row = run(connection, call)
         if isinstance(row, tuple):
             self._demand(job, row[0])

@@ -23,14 +23,20 @@ BATCH = 1000
 Settled = Callable[[Claim, bool], None]
 
 
-def decide(claim: Claim, outcome: Outcome, retry: Retry) -> Settlement:
-    """Where this claim's job goes; the noise for the jitter comes from here."""
+def decide(
+    claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None
+) -> Settlement:
+    """Where this claim's job goes; the noise for the jitter comes from here, or from a test."""
     expires_in = None
     if claim.expires_at is not None:
         # Both instants are the database's; the time since the claim is left out, to the job's good.
         expires_in = (claim.expires_at - claim.claimed_at).total_seconds()
     return settle(
-        outcome, tries=claim.tries, retry=retry, expires_in=expires_in, noise=random.random()
+        outcome,
+        tries=claim.tries,
+        retry=retry,
+        expires_in=expires_in,
+        noise=random.random() if noise is None else noise,
     )
 
 

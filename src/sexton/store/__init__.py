@@ -1,5 +1,7 @@
 """The asyncpg edge: one method, one statement; rows in, domain values out."""
 
+from datetime import datetime
+
 from sexton.store.history import History
 from sexton.store.jobs import Jobs
 from sexton.store.source import Borrowed, Line, Pool, Source
@@ -31,6 +33,10 @@ class Store:
         self.jobs = Jobs(statements)
         self.workers = Workers(statements)
         self.history = History(statements)
+
+    def now(self) -> datetime | None:
+        """The manual clock's, for statements that others run; None without one."""
+        return self.clock() if self.clock else None
 
     def over(self, source: Source) -> "Store":
         """The same installation through other connections."""

@@ -7,6 +7,7 @@ async), and anything else that looks like the DB-API with %(name)s parameters, a
 import inspect
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from sexton.domain.job import NewJob
@@ -40,7 +41,7 @@ class FunctionCall:
         return {name: value for name, (value, _) in self.arguments.items()}
 
 
-def enqueue_call(schema: str, job: NewJob) -> FunctionCall:
+def enqueue_call(schema: str, job: NewJob, now: datetime | None) -> FunctionCall:
     """A call of `enqueue` for this job, leaving out what was not set."""
     every: dict[str, tuple[Any, str]] = {
         "task": (job.task, "text"),
@@ -54,12 +55,15 @@ def enqueue_call(schema: str, job: NewJob) -> FunctionCall:
         "limit_key": (job.limit_key, "text"),
         "tags": (None if job.tags is None else list(job.tags), "text[]"),
         "expires_in": (_interval(job.expires_in), "interval"),
+        "now": (now, "timestamptz"),
     }
     given = {name: each for name, each in every.items() if each[0] is not None}
     return FunctionCall(for_schema("sexton.enqueue", schema), given)
 
 
-def succeed_call(schema: str, job: int, fence: int, result: str | None) -> FunctionCall:
+def succeed_call(
+    schema: str, job: int, fence: int, result: str | None, now: datetime | None
+) -> FunctionCall:
     """A call of `succeed`: the settlement as a statement of the task's own transaction."""
     return FunctionCall(
         for_schema("sexton.succeed", schema),
@@ -67,6 +71,7 @@ def succeed_call(schema: str, job: int, fence: int, result: str | None) -> Funct
             "the_job": (job, "bigint"),
             "the_fence": (fence, "bigint"),
             "the_result": (result, "jsonb"),
+            "the_now": (now, "timestamptz"),
         },
     )
 

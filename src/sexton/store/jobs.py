@@ -135,6 +135,11 @@ class Jobs:
         claims = [Claim(*row[:12]) for row in rows]
         return claims, max((row["limit_key"] for row in rows), default=None)
 
+    async def claim_one(self, id: int, worker: int) -> Claim | None:
+        """This job, due or not; None if it is not there to be claimed."""
+        row = await self._run.row("claim_one", id, worker, self._run.now())
+        return None if row is None else Claim(*row)
+
     async def outlook(
         self, queue: str, priorities: Sequence[int], since: Sequence[datetime]
     ) -> dict[int, tuple[datetime, float]]:

@@ -145,6 +145,7 @@ class ProcessPool:
         self, task: Task[Any, Any], job: Job, payload: str, on_progress: Callable[[Any], None]
     ) -> tuple[Outcome, Retry]:
         """Run it in a child; cancelling this kills the child at once."""
+        self._demand_open()
         await self._slots.acquire()
         try:
             self._demand_open()

@@ -401,12 +401,14 @@ end $$;
 
 -- Settle one claim as succeeded from any driver, inside the task's own transaction.
 -- False: the claim is not ours any more, and the transaction must be rolled back.
-create function sexton.succeed(the_job bigint, the_fence bigint, the_result jsonb default null)
+create function sexton.succeed(
+    the_job bigint, the_fence bigint, the_result jsonb default null, the_now timestamptz default null
+)
 returns boolean
 language plpgsql as $$
 declare
     ended   sexton.job%rowtype;
-    moment  timestamptz := clock_timestamp();
+    moment  timestamptz := coalesce(the_now, clock_timestamp());
 begin
     delete from sexton.job
     where id = the_job and fence = the_fence and coalesce(claimed_by, 0) <> 0

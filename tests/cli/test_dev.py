@@ -1,0 +1,120 @@
+"""sexton dev: started, seen to work, ended; nothing stays behind."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sexton.embedded import guard
+
+from ..embedded.support import becomes_free
+from .conftest import PATIENCE, PROGRAM, Cli
+
+
+def test_the_demonstration_runs_in_an_empty_folder_and_leaves_no_server(embedded_cli: Cli) -> None:
+    dev = embedded_cli.start("dev")
+    data = embedded_cli.folder / ".sexton"
+    assert "data in .sexton" in dev.line("PostgreSQL:")
+    dev.line("connect: ", "psql", str(data))
+    assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt 1 succeeded after", dev.line("succeeded"))
+    # Meanwhile, from another terminal in the same folder:
+    assert embedded_cli.json("workers")["workers"]
+    ended = dev.end(signal.SIGINT)
+    assert (ended.code, ended.err) == (0, "")
+    assert re.search(r"\d+ jobs? done in .* left for the next time\n", ended.out)
+    assert "PostgreSQL is stopped; its data is kept in .sexton" in ended.out
+    assert not (data / "pgdata" / "postmaster.pid").exists()
+    assert becomes_free(data, guard.SERVER)
+    assert embedded_cli.json("migrate", "--check")["current"], "the folder keeps its data"
+    assert becomes_free(data, guard.GUARD)
+
+
+def test_an_application_of_the_user_runs_its_own_tasks(cli: Cli) -> None:
+    dev = cli.start("dev", "shop:app")
+    dev.line("PostgreSQL:", "schema sexton")
+    id = cli.json("job", "enqueue", "add", '{"a": 1}')["id"]
+    dev.line(f"job {id} add attempt 1 succeeded")
+    assert cli.json("job", "show", str(id))["result"] == 3
+    ended = dev.end(signal.SIGTERM)
+    assert ended.code == 0
+    assert ended.out.startswith("1 job done in ")
+
+
+def test_the_demonstration_keeps_apart_from_a_database_of_the_user(cli: Cli) -> None:
+    dev = cli.start("dev")
+    dev.line("schema sexton_demo")
+    dev.line("succeeded")
+    assert dev.end().code == 0
+    assert cli.json("queues") == {"queues": []}
+
+
+def test_a_reader_that_leaves_ends_it(cli: Cli) -> None:
+    dev = cli.start("dev")
+    assert dev.process.stdout
+    dev.process.stdout.readline()
+    dev.process.stdout.close()
+    assert dev.process.wait(PATIENCE) == 0
+    assert dev.process.stderr
+    assert dev.process.stderr.read() == ""
+
+
+def test_on_a_terminal_the_board_is_live_and_ctrl_c_ends_it(cli: Cli) -> None:
+    screen, terminal = pty.openpty()
+    environ = cli.environ | {"TERM": "xterm", "LINES": "40", "COLUMNS": "120"}
+    dev = subprocess.Popen(
+        [*PROGRAM, "dev"],
+        cwd=cli.folder,
+        env=environ,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    try:
+        seen = _read_until(screen, "succeeded")
+        assert "waiting" in seen
+        assert "done/s" in seen
+        assert "Ctrl-C ends it" in seen
+        os.kill(dev.pid, signal.SIGINT)
+        last = _read_until(screen, "left for the next time")
+        assert "Traceback" not in last
+        assert dev.wait(PATIENCE) == 0
+    finally:
+        dev.kill()
+        dev.wait()
+        os.close(screen)
+
+
+def _read_until(screen: int, word: str) -> str:
+    seen = b""
+    while word.encode() not in seen:
+        try:
+            part = os.read(screen, 65536)
+        except OSError:
+            part = b""
+        if not part:
+            pytest.fail(f"never showed {word!r}, but {seen.decode(errors='replace')}")
+        seen += part
+    return seen.decode(errors="replace")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_cleanly_when_told_to_while_it_starts(embedded_cli: Cli, number: int) -> None:
+    """As soon as the folder appears, initdb is under way."""
+    dev = embedded_cli.start("dev")
+    data = embedded_cli.folder / ".sexton"
+    _until_made(data, dev.process)
+    ended = dev.end(number)
+    assert (ended.code, ended.err) == (0, "")
+    assert becomes_free(data, guard.SERVER)
+    assert becomes_free(data, guard.GUARD)
+
+
+def _until_made(path: Path, process: "subprocess.Popen[str]") -> None:
+    while not (path / guard.GUARD).exists():
+        assert process.poll() is None, "it ended by itself"

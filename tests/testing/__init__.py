@@ -1,0 +1,1 @@
+"""The harness that our users test with, tested."""
