@@ -22,14 +22,14 @@ def test_the_demonstration_runs_in_an_empty_folder_and_leaves_no_server(embedded
     dev.line("connect: ", "psql", str(data))
     assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt 1 succeeded after", dev.line("succeeded"))
     # Meanwhile, from another terminal in the same folder:
-    assert embedded_cli.json("workers")["workers"]
+    assert embedded_cli("workers", "--json").json["workers"]
     ended = dev.end(signal.SIGINT)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(r"\d+ jobs? done in .* left for the next time\n", ended.out)
     assert "PostgreSQL is stopped; its data is kept in .sexton" in ended.out
     assert not (data / "pgdata" / "postmaster.pid").exists()
     assert becomes_free(data, guard.SERVER)
-    assert embedded_cli.json("migrate", "--check")["current"], "the folder keeps its data"
+    assert embedded_cli("migrate", "--check").code == 0, "the folder keeps its data"
     assert becomes_free(data, guard.GUARD)
 
 

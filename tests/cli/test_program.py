@@ -3,17 +3,18 @@
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from sexton import Sexton, __version__
+from sexton import __version__
 from sexton.cli.locate import locate
 from sexton.cli.main import global_first
 from sexton.errors import ConfigurationError
 
-from .conftest import PATIENCE, PROGRAM, Cli
+from .conftest import PATIENCE, PROGRAM, SHOP, Cli
 
 
 def test_help_says_the_exit_codes_and_version_says_the_version(embedded_cli: Cli) -> None:
@@ -87,6 +88,15 @@ def test_global_options_may_stand_anywhere() -> None:
     ]
 
 
+MODULES = {
+    "shop": SHOP,
+    "empty": "x = 1\n",
+    "needy": "\nimport no_such_thing\n",
+    "broken": "def (\n",
+    "leaving": "import sys\nsys.exit('bye')\n",
+}
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -106,24 +116,18 @@ def test_global_options_may_stand_anywhere() -> None:
     ],
 )
 def test_an_application_that_is_not_there_is_explained(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
 ) -> None:
-    monkeypatch.chdir(cli.folder)
-    monkeypatch.setattr("sys.path", [str(cli.folder)])
-    monkeypatch.delitem(__import__("sys").modules, name.partition(":")[0], raising=False)
-    _write(cli.folder, "empty", "x = 1\n")
-    _write(cli.folder, "needy", "\nimport no_such_thing\n")
-    _write(cli.folder, "broken", "def (\n")
-    _write(cli.folder, "leaving", "import sys\nsys.exit('bye')\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.path", sys.path[:])
+    monkeypatch.delitem(sys.modules, name.partition(":")[0], raising=False)
+    for module, text in MODULES.items():
+        (folder / f"{module}.py").write_text(text)
     with pytest.raises(ConfigurationError, match=why):
         locate(name)
 
 
 def test_an_application_is_found_in_the_current_folder(cli: Cli) -> None:
-    said = cli("worker", "shop:nothing")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert isinstance(locate("sexton.demo:app"), Sexton)
-
-
-def _write(folder: Path, module: str, text: str) -> None:
-    (folder / f"{module}.py").write_text(text)
+    said = cli("worker", "shop:apq")
+    assert said.code == 2
+    assert said.err == "sexton: module 'shop' has no 'apq'; did you mean 'app'?\n"

@@ -28,7 +28,7 @@ def test_an_instant_is_read(text: str, instant: datetime) -> None:
 
 def test_an_instant_without_an_offset_is_this_machines() -> None:
     local = parse_instant("2026-03-28T12:00")
-    assert local == Instant(absolute=datetime(2026, 3, 28, 12).astimezone())  # noqa: DTZ001
+    assert local == Instant(absolute=datetime(2026, 3, 28, 12).astimezone())
 
 
 @pytest.mark.parametrize("text", ["", "+", "tomorrow", "-2x", "25s", "2026-13-01", "+inf"])

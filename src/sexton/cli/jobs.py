@@ -1,8 +1,9 @@
 """sexton job ls|show|enqueue|cancel|retry"""
 
 import json
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import RenderableType
@@ -213,73 +214,74 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was done for one of the ids, and the state the job has now; None: no such job."""
+
+    id: int
+    done: Literal["cancelled", "asked", "redriven"] | None
+    state: str | None
+
+
+async def _untouched(app: Sexton, id: int) -> Answer:
+    try:
+        return Answer(id, None, (await app.job(id)).state)
+    except UnknownJob:
+        return Answer(id, None, None)
+
+
 @commands.command("cancel")
 def cancel_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
     """End live jobs: those that run are asked to stop."""
 
-    async def cancel(app: Sexton) -> dict[int, str]:
-        answers = await app.cancel(*ids)
-        return {id: await _cancelled(app, id, answers.get(id)) for id in ids}
+    async def cancel(app: Sexton) -> list[Answer]:
+        ended = await app.cancel(*ids)
+        return [
+            await _untouched(app, id)
+            if id not in ended
+            else Answer(id, "cancelled", "cancelled")
+            if ended[id]
+            else Answer(id, "asked", "running")
+            for id in ids
+        ]
 
-    became = run(context, cancel)
-    if as_json:
-        show_json({"jobs": [{"id": id, "became": what} for id, what in became.items()]})
-    for id, what in became.items():
-        match what:
-            case "cancelled" | "asked" if as_json:
-                pass
-            case "cancelled":
-                say(f"job {id} is cancelled")
-            case "asked":
-                say(f"job {id} runs; its worker was asked to stop it")
-            case "unknown":
-                output.complain(f"no job {id}")
-            case _:
-                output.complain(f"job {id} is {what} already")
-    if not set(became.values()) <= {"cancelled", "asked"}:
-        raise typer.Exit(ExitCode.FINDING)
-
-
-async def _cancelled(app: Sexton, id: int, ended: bool | None) -> str:
-    if ended is not None:
-        return "cancelled" if ended else "asked"
-    try:
-        return (await app.job(id)).state
-    except UnknownJob:
-        return "unknown"
+    _answer(run(context, cancel), as_json)
 
 
 @commands.command("retry")
 def retry_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
     """Give dead jobs another life, with a fresh budget of attempts."""
 
-    async def retry(app: Sexton) -> dict[int, str]:
-        redriven = {each.id: each.revived for each in await app.redrive(*ids, limit=len(ids))}
-        return {id: await _retried(app, id, redriven.get(id)) for id in ids}
+    async def retry(app: Sexton) -> list[Answer]:
+        chosen = await app.redrive(*ids, limit=len(ids))
+        revived = {each.id for each in chosen if each.revived}
+        return [
+            Answer(id, "redriven", "ready") if id in revived else await _untouched(app, id)
+            for id in ids
+        ]
 
-    became = run(context, retry)
+    _answer(run(context, retry), as_json, only="dead")
+
+
+def _answer(answers: list[Answer], as_json: bool, only: str = "live") -> None:
+    """What was done on stdout, what could not be done on stderr and in the exit code."""
     if as_json:
-        show_json({"jobs": [{"id": id, "became": what} for id, what in became.items()]})
-    for id, what in became.items():
-        match what:
-            case "redriven" if not as_json:
-                say(f"job {id} lives again")
-            case "redriven":
-                pass
-            case "unknown":
+        show_json({"jobs": answers})
+    for each in answers:
+        match each:
+            case Answer(id, None, None):
                 output.complain(f"no job {id}")
-            case "dead":
+            case Answer(id, None, "dead") if only == "dead":
                 output.complain(f"job {id} stays dead: another live job holds its key")
-            case _:
-                output.complain(f"job {id} is {what}, not dead: only a dead job is retried by hand")
-    if set(became.values()) != {"redriven"}:
+            case Answer(id, None, state):
+                output.complain(f"job {id} is {state}, not {only}")
+            case Answer() if as_json:
+                pass
+            case Answer(id, "asked"):
+                say(f"job {id} runs; its worker was asked to stop it")
+            case Answer(id, "redriven"):
+                say(f"job {id} lives again")
+            case Answer(id, done):
+                say(f"job {id} is {done}")
+    if any(each.done is None for each in answers):
         raise typer.Exit(ExitCode.FINDING)
-
-
-async def _retried(app: Sexton, id: int, revived: bool | None) -> str:
-    if revived:
-        return "redriven"
-    try:
-        return (await app.job(id)).state
-    except UnknownJob:
-        return "unknown"

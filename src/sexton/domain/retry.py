@@ -26,8 +26,8 @@ class Retry:
     def __post_init__(self) -> None:
         if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int):
             raise ValueError(f"max_attempts must be a whole number, not {self.max_attempts!r}")
-        if not 1 <= self.max_attempts <= 1_000_000:
-            raise ValueError(f"max_attempts must be from 1 to 1,000,000, not {self.max_attempts}")
+        if not 1 <= self.max_attempts <= 10_000:
+            raise ValueError(f"max_attempts must be from 1 to 10,000, not {self.max_attempts}")
         if not 1 <= self.factor <= 100:
             raise ValueError(f"factor must be from 1 to 100, not {self.factor}")
         object.__setattr__(self, "base", seconds(self.base))

@@ -45,7 +45,8 @@ class Settlement:
 
 _RELEASED = Settlement("released", "waiting", delay=0.0)
 _CANCELLED = Settlement("cancelled", "cancelled")
-_SUCCEEDED = Settlement("succeeded", "succeeded")
+# With nothing to say about it: by far the most common, and settled by a statement of its own.
+SUCCEEDED = Settlement("succeeded", "succeeded")
 
 
 def settle(
@@ -62,7 +63,7 @@ def settle(
     """
     match outcome:
         case Succeeded(result=None, note=None):
-            return _SUCCEEDED
+            return SUCCEEDED
         case Succeeded(result, note):
             return Settlement("succeeded", "succeeded", error=note, result=result)
         case Cancelled():

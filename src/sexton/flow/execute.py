@@ -57,7 +57,7 @@ class Executor:
         self._max_result_bytes = max_result_bytes
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPool()
-        self._processes = ProcessPool()
+        self._processes = ProcessPool(max_result_bytes=max_result_bytes)
 
     def start(self, running: Running) -> None:
         """Begin; `finished` is called later, or at once if the claim cannot be run."""
@@ -112,10 +112,14 @@ class Executor:
         self._threads.start(call)
 
     def _end_of_thread(self, running: Running, task: Task[Any, Any], call: ThreadCall) -> None:
-        if call.error is None:
-            self._end(running, returned(call.result, self._max_result_bytes), task.retry)
-        else:
-            self._end(running, *self._verdict(running, task, call.error))
+        outcome: Outcome
+        try:
+            if call.error is not None:
+                raise call.error
+            outcome, retry = returned(call.result, self._max_result_bytes), task.retry
+        except BaseException as error:
+            outcome, retry = self._verdict(running, task, error)
+        self._end(running, outcome, retry)
 
     def _end(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         if running.timer is not None:

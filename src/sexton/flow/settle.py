@@ -12,7 +12,7 @@ import asyncpg
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Outcome
 from sexton.domain.retry import Retry
-from sexton.domain.transitions import Settlement, settle
+from sexton.domain.transitions import SUCCEEDED, Settlement, settle
 from sexton.flow.keep import Backoff
 from sexton.store import Store
 from sexton.store.connection import is_lost, is_transient, say
@@ -110,9 +110,20 @@ class Settler:
         return len(batch)
 
     async def _settle(self, batch: list[tuple[Claim, Settlement]]) -> None:
-        accepted = await self._store.jobs.settle(
-            [(claim.id, claim.fence, settlement) for claim, settlement in batch]
-        )
+        plain = [claim for claim, settlement in batch if settlement is SUCCEEDED]
+        accepted: set[int] = set()
+        if plain:
+            accepted |= await self._store.jobs.settle_succeeded(
+                [claim.id for claim in plain], [claim.fence for claim in plain]
+            )
+        if len(plain) < len(batch):
+            accepted |= await self._store.jobs.settle(
+                [
+                    (claim.id, claim.fence, settlement)
+                    for claim, settlement in batch
+                    if settlement is not SUCCEEDED
+                ]
+            )
         self.batches += 1
         for claim, settlement in batch:
             ours = claim.id in accepted

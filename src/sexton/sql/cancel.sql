@@ -10,6 +10,11 @@ asked as (
     where job.id = target.id and target.claimed_by is not null
     returning job.id, job.claimed_by
 ),
+told as (
+    insert into sexton.cancel_request (job_id, worker_id)
+    select id, claimed_by from asked
+    on conflict (job_id) do update set worker_id = excluded.worker_id
+),
 ended as (
     delete from sexton.job
     using target
@@ -30,6 +35,6 @@ recorded as (
         'cancelled', 'cancelled', task, queue, payload, key, tags
     from ended
 )
-select id, null::bigint as worker_id from ended
+select id, null::integer as worker_id from ended
 union all
 select id, claimed_by from asked

@@ -1,3 +1,12 @@
 -- Which of a worker's claims somebody wants cancelled.
 -- $1 worker
-select fence from sexton.job where claimed_by = $1::bigint and cancel_requested_at is not null
+select claimed.fence
+from sexton.cancel_request as request
+cross join lateral (
+    -- The limit keeps the planner from beginning with the jobs.
+    select job.fence
+    from sexton.job
+    where job.id = request.job_id and coalesce(job.claimed_by, 0) = $1::integer
+    limit 1
+) as claimed
+where request.worker_id = $1::integer

@@ -4,17 +4,27 @@
 --
 -- A lane is one priority of the queue. Each begins at $5, before which this worker lately saw
 -- nothing: under a long transaction elsewhere the index keeps its dead entries, and walking over
--- them would cost more with every job. A first look, without locks, tells how many jobs each lane
--- is to give; only those are locked.
-with lane as (
-    select priority, since, coalesce($7::timestamptz, now()) as now
+-- them would cost more with every job. The first look finds where each lane really begins; only
+-- if several have jobs does a second, without locks, tell how many each is to give. What is
+-- locked is what is claimed.
+with lane as materialized (
+    select lane.priority, first.due_at as since, coalesce($7::timestamptz, now()) as now
     from unnest($4::smallint[], $5::timestamptz[]) as lane (priority, since)
-    where exists (select from sexton.worker where id = $3::bigint and gone_at is null)
+    cross join lateral (
+        select job.due_at
+        from sexton.job
+        where job.queue = $1::text and job.priority = lane.priority
+            and job.due_at >= lane.since and job.due_at <= coalesce($7::timestamptz, now())
+            and job.claimed_by is null and not job.limited
+        order by job.due_at
+        limit 1
+    ) as first
+    where exists (select from sexton.worker where id = $3::integer and gone_at is null)
 ),
-share as (
-    select priority, since, now, count(*) as jobs
+ranked as (
+    select priority, count(*) as jobs
     from (
-        select lane.*
+        select lane.priority
         from lane
         cross join lateral (
             select job.due_at
@@ -25,13 +35,25 @@ share as (
             order by job.due_at
             limit $2::integer
         ) as candidate
+        where (select count(*) from lane) > 1
         order by candidate.due_at - lane.priority * $6::double precision * interval '1 second'
         limit $2::integer
     ) as candidate
-    group by priority, since, now
+    group by priority
 ),
-picked as (
-    select ready.id, share.now
+share as (
+    select lane.priority, lane.since, lane.now,
+        case when (select count(*) from lane) = 1 then $2::integer else ranked.jobs end as jobs
+    from lane
+    left join ranked on ranked.priority = lane.priority
+)
+update sexton.job
+set claimed_by = $3::integer,
+    claimed_at = coalesce($7::timestamptz, now()),
+    fence = nextval('sexton.fence'),
+    attempt = job.attempt + 1::smallint
+where job.id = any (array(
+    select ready.id
     from share
     cross join lateral (
         select job.id
@@ -40,17 +62,10 @@ picked as (
             and job.due_at >= share.since and job.due_at <= share.now
             and job.claimed_by is null and not job.limited
         order by job.due_at
-        limit share.jobs
+        limit coalesce(share.jobs, 0)
         for update skip locked
     ) as ready
-)
-update sexton.job
-set claimed_by = $3::bigint,
-    claimed_at = picked.now,
-    fence = nextval('sexton.fence'),
-    attempt = job.attempt + 1
-from picked
-where job.id = picked.id
+))
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,
     job.task, job.payload::text as payload, job.key, job.created_at, job.due_at, job.claimed_at,
     job.expires_at

@@ -2,4 +2,4 @@
 -- $1 queue  $2 limit  $3 worker  $4 tasks  $5 go on after this limit key  $6 seconds a priority is
 -- worth  $7 now
 select * from sexton.claim_limited(
-    $1::text, $2::integer, $3::bigint, $4::text[], $5::text, $6::double precision, $7::timestamptz)
+    $1::text, $2::integer, $3::integer, $4::text[], $5::text, $6::double precision, $7::timestamptz)

@@ -5,7 +5,7 @@
 with declared as (
     select *
     from unnest(
-        $1::text[], $2::text[], $3::smallint[], $4::integer[], $5::double precision[],
+        $1::text[], $2::text[], $3::smallint[], $4::smallint[], $5::double precision[],
         $6::double precision[], $7::double precision[], $8::double precision[],
         $9::integer[], $10::integer[]
     ) as d (name, queue, priority, max_attempts, base, factor, cap, max_age, max_running,

@@ -13,6 +13,12 @@ workers as (
         and not exists (select from sexton.job where job.claimed_by = worker.id)
     returning 1
 ),
+requests as (
+    delete from sexton.cancel_request as request
+    where not exists (
+        select from sexton.job
+        where job.id = request.job_id and coalesce(job.claimed_by, 0) = request.worker_id)
+),
 buried as (
     delete from sexton.dead using clock where died_at < clock.now - clock.dead_retention returning 1
 )

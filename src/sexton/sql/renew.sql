@@ -5,12 +5,19 @@ with renewed as (
     update sexton.worker
     set renewed_at = coalesce($2::timestamptz, clock_timestamp()),
         lease_until = coalesce($2::timestamptz, clock_timestamp()) + lease_for
-    where id = $1::bigint and gone_at is null
+    where id = $1::integer and gone_at is null
     returning id
 )
 select array(
-    select job.fence
-    from sexton.job
-    where job.claimed_by = renewed.id and job.cancel_requested_at is not null
+    select claimed.fence
+    from sexton.cancel_request as request
+    cross join lateral (
+        -- The limit keeps the planner from beginning with the jobs.
+        select job.fence
+        from sexton.job
+        where job.id = request.job_id and coalesce(job.claimed_by, 0) = renewed.id
+        limit 1
+    ) as claimed
+    where request.worker_id = renewed.id
 ) as cancelled
 from renewed

@@ -16,9 +16,10 @@ ended as (
     delete from sexton.job
     using settled
     where job.id = settled.id and job.fence = settled.fence and coalesce(job.claimed_by, 0) <> 0
-        and settled.next <> 'waiting'
-    returning job.*, settled.now, settled.outcome, settled.next, settled.reason, settled.error,
-        settled.result
+        and (settled.next <> 'waiting' or job.cancel_requested_at is not null)
+    returning job.*, settled.now, settled.outcome, settled.reason, settled.error, settled.result,
+        -- Somebody wanted it cancelled while it ran: it will not be tried again.
+        case when settled.next = 'waiting' then 'cancelled' else settled.next end as next
 ),
 again as (
     update sexton.job
@@ -27,10 +28,10 @@ again as (
         progress = null,
         due_at = settled.now + settled.delay * interval '1 second',
         -- Put back untried, or asked to wait: that is not an attempt of the budget.
-        attempt = job.attempt - (settled.outcome in ('snoozed', 'released'))::integer
+        attempt = job.attempt - (settled.outcome in ('snoozed', 'released'))::integer::smallint
     from settled, sexton.job as before
     where job.id = settled.id and job.fence = settled.fence and coalesce(job.claimed_by, 0) <> 0
-        and settled.next = 'waiting'
+        and settled.next = 'waiting' and job.cancel_requested_at is null
         and before.id = job.id
     returning job.id, job.fence, before.claimed_by, job.created_at, before.due_at,
         before.claimed_at, before.attempt, job.task, job.queue, job.key, job.tags,

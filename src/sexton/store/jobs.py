@@ -151,6 +151,11 @@ class Jobs:
         due_in: float | None = await self._run.value("outlook_limited", queue, self._run.now())
         return due_in
 
+    async def settle_succeeded(self, ids: Sequence[int], fences: Sequence[int]) -> set[int]:
+        """Claims that succeeded without a result; returns the ids that were still ours."""
+        [row] = await self._run.into_history("settle_succeeded", ids, fences, self._run.now())
+        return set(ids if row["ours"] is None else row["ours"])
+
     async def settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
         """Record (id, fence, settlement) of each claim; returns the ids that were still ours."""
         ids, fences, settlements = zip(*settled, strict=True)

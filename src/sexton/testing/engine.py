@@ -5,13 +5,13 @@ import collections
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from sexton import __version__
 from sexton.app import Sexton
 from sexton.client import Client
-from sexton.domain.job import Claim
+from sexton.domain.job import AGEING, Claim
 from sexton.domain.outcome import Cancelled, Failed, Outcome, Released
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import OutcomeName, Settlement
@@ -22,6 +22,7 @@ from sexton.flow.execute import Executor, Running
 from sexton.flow.settle import Settler, decide
 from sexton.flow.wake import CANCEL, Waker
 from sexton.flow.worker import declarations
+from sexton.store import Store
 from sexton.targets.job import Job
 from sexton.targets.task import Task
 from sexton.testing.ran import Ran, TaskFailed
@@ -56,15 +57,15 @@ class _Channel(WorkerChannel):
         self.said[job.fence].append(value)
 
 
-class _Waker(Waker):
-    """There is nobody to wake; a cancellation reaches the engine without a notification."""
+class QuietWaker(Waker):
+    """There is nobody to notify; a cancellation reaches the engine, if there is one, directly."""
 
-    def __init__(self, engine: "Engine") -> None:
-        super().__init__(engine.store)
+    def __init__(self, store: Store, engine: "Engine | None" = None) -> None:
+        super().__init__(store)
         self._engine = engine
 
     def poke(self, payload: str) -> None:
-        if payload.startswith(CANCEL):
+        if self._engine is not None and payload.startswith(CANCEL):
             self._engine.look_for_cancellations()
 
 
@@ -89,7 +90,7 @@ class Engine:
         self._running: tuple[Running, asyncio.Future[tuple[Outcome, Retry]]] | None = None
         self._cancelled: set[int] = set()
         self._errands: set[asyncio.Task[None]] = set()
-        client.waker = _Waker(self)
+        client.waker = QuietWaker(client.store, self)
 
     async def _prepare(self) -> int:
         """What a worker sees to before it claims: its tasks, its lease, today's bucket."""
@@ -112,8 +113,9 @@ class Engine:
         return [queue for queue, each in counts.items() if each.ready]
 
     async def claim(self, queue: str, limit: int) -> list[Claim]:
+        """The most urgent first: here the order in which a batch starts is the one it runs in."""
         worker = await self._prepare()
-        return await self._claimer(queue).run_once(limit, worker)
+        return sorted(await self._claimer(queue).run_once(limit, worker), key=_urgency)
 
     async def claim_one(self, id: int) -> Claim | None:
         """This job, due or not, whatever else is ready."""
@@ -261,3 +263,7 @@ class Engine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_WITHIN):
                 await self._executor.close()
+
+
+def _urgency(claim: Claim) -> tuple[datetime, int]:
+    return claim.due_at - timedelta(seconds=claim.priority * AGEING), claim.id

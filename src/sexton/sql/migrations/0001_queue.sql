@@ -18,7 +18,7 @@ create type sexton.outcome as enum
 create type sexton.next_state as enum ('waiting', 'succeeded', 'cancelled', 'dead');
 
 create table sexton.worker (
-    id           bigint generated always as identity primary key,
+    id           integer generated always as identity primary key,
     name         text        not null,
     queues       text[]      not null,
     version      text        not null,
@@ -39,7 +39,7 @@ create table sexton.task (
     name                 text primary key,
     queue                text not null,
     priority             smallint not null,
-    max_attempts         integer not null check (max_attempts >= 1),
+    max_attempts         smallint not null check (max_attempts >= 1),
     retry_base           double precision not null check (retry_base >= 0),
     retry_factor         double precision not null check (retry_factor >= 1),
     retry_cap            double precision not null check (retry_cap >= 0),
@@ -49,34 +49,35 @@ create table sexton.task (
     declared_at          timestamptz not null
 );
 
--- Live jobs only. The wide columns come last, the eight-byte ones first. Few CHECKs: each is
--- evaluated again by every claim; names and payloads are checked at the door instead.
+-- Live jobs only. The columns that stay as they are stand last and half of each page is left free:
+-- a claim then writes its new version beside the old one, and only what differs goes to the WAL.
+-- Few CHECKs: each is evaluated again by every claim; names and payloads are checked at the door.
 create table sexton.job (
     id                   bigint      not null default nextval('sexton.job_id'),
     fence                bigint      not null default 0,
-    claimed_by           bigint,
     created_at           timestamptz not null default now(),
     due_at               timestamptz not null default clock_timestamp(),
     claimed_at           timestamptz,
     cancel_requested_at  timestamptz,
     expires_at           timestamptz,
-    attempt              integer     not null default 0,
-    attempts_before      integer     not null default 0,
+    claimed_by           integer,
+    attempt              smallint    not null default 0,
+    attempts_before      smallint    not null default 0,
     priority             smallint    not null default 0,
     limited              boolean     not null default false,
-    task                 text        not null,
-    queue                text        not null default 'default',
+    task                 text        collate "C" not null,
+    queue                text        collate "C" not null default 'default',
     payload              jsonb       not null default '{}',
-    key                  text,
+    key                  text        collate "C",
     key_held_for         interval,
-    limit_key            text,
+    limit_key            text        collate "C",
     tags                 text[],
     progress             jsonb,
     constraint job_pkey primary key (id),
     constraint job_priority check (priority between -5 and 5),
     constraint job_claim check ((claimed_by is null) = (claimed_at is null) and attempt >= attempts_before)
 ) with (
-    fillfactor = 85,
+    fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 20000,
     autovacuum_vacuum_insert_scale_factor = 0.0,
@@ -100,21 +101,29 @@ create index job_running_limited on sexton.job (task, (coalesce(limit_key, '')))
 
 -- A key is held while its job lives (held_until is null) and, if asked, for a while after.
 create table sexton.held_key (
-    task        text   not null,
-    key         text   not null check (key <> ''),
+    task        text   collate "C" not null,
+    key         text   collate "C" not null check (key <> ''),
     job_id      bigint not null,
     held_until  timestamptz,
     primary key (task, key)
 );
 create index held_key_expiring on sexton.held_key (held_until) where held_until is not null;
 
+-- Who is to be told that a running job should stop; a table of its own, so that a renewal need not
+-- look through the running jobs.
+create table sexton.cancel_request (
+    job_id     bigint primary key,
+    worker_id  integer not null
+);
+create index cancel_request_worker on sexton.cancel_request (worker_id);
+
 -- Jobs that will not be tried again by themselves; kept until somebody redrives or purges them.
 create table sexton.dead (
     job_id           bigint primary key,
     died_at          timestamptz not null,
     created_at       timestamptz not null,
-    attempt          integer     not null,
-    attempts_before  integer     not null,
+    attempt          smallint    not null,
+    attempts_before  smallint    not null,
     priority         smallint    not null,
     reason           text        not null check (reason in ('permanent', 'exhausted', 'expired')),
     task             text        not null,
@@ -133,12 +142,12 @@ create index dead_by_task on sexton.dead (task, died_at);
 create table sexton.attempt (
     job_id       bigint      not null,
     fence        bigint      not null,
-    worker_id    bigint,
     created_at   timestamptz not null,
     due_at       timestamptz not null,
     claimed_at   timestamptz,
     finished_at  timestamptz not null,
-    attempt      integer     not null,
+    worker_id    integer,
+    attempt      smallint    not null,
     outcome      sexton.outcome    not null,
     next         sexton.next_state not null,
     task         text        not null,
@@ -281,11 +290,11 @@ end $$;
 -- At most 64 limit keys are served by one call; the next goes on after `after_key`, so that
 -- no key waits for others that are refilled all the time.
 create function sexton.claim_limited(
-    the_queue text, room integer, the_worker bigint, tasks text[], after_key text,
+    the_queue text, room integer, the_worker integer, tasks text[], after_key text,
     ageing double precision, at timestamptz
 )
 returns table (
-    id bigint, fence bigint, attempt integer, tries integer, priority smallint, task text,
+    id bigint, fence bigint, attempt smallint, tries smallint, priority smallint, task text,
     payload text, key text, created_at timestamptz, due_at timestamptz, claimed_at timestamptz,
     expires_at timestamptz, limit_key text
 )
