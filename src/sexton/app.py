@@ -188,8 +188,7 @@ class Sexton:
         self, calls: Iterable[Call], *, connection: Any = None
     ) -> list[Enqueued]:
         """All or none of them, as fast as PostgreSQL can copy; in the order given."""
-        jobs = [call.job for call in calls]
-        return await (await self.client()).enqueue_many(jobs, connection)
+        return await (await self.client()).enqueue_many(calls, connection)
 
     def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Enqueued]:
         """The same for callers without an event loop."""

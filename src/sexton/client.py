@@ -1,16 +1,20 @@
 """What an application has open in one event loop: a pool, the store over it, a waker."""
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from sexton.domain.job import Enqueued, NewJob
 from sexton.flow.wake import Waker
 from sexton.settings import Settings
-from sexton.store import Borrowed, Clock, Pool, Store
+from sexton.store import Borrowed, Clock, Jobs, Pool, Store
 from sexton.store.connection import Address
 from sexton.store.foreign import driver_of, enqueue_call, run_async, run_sync
+from sexton.targets.task import Call
+
+BATCH = 5000
 
 
 class Client:
@@ -42,38 +46,48 @@ class Client:
         async with self.pool.transaction() as own:
             return await self._enqueue_in(own, job)
 
-    async def enqueue_many(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
+    async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:
         """In one transaction: COPY for those without a key, an upsert for the others."""
-        if not jobs:
-            return []
         if connection is None:
             async with self.pool.transaction() as own:
-                enqueued = await self._enqueue_batch(Borrowed(own), jobs)
-            for queue in {job.queue for job in jobs}:
+                enqueued, queues = await self._enqueue_batches(own, calls)
+            for queue in queues:
                 self.waker.poke(queue)
             return enqueued
         if driver_of(connection) != "asyncpg":
-            return [await self._enqueue_in(connection, job) for job in jobs]
+            return [await self._enqueue_in(connection, call.job) for call in calls]
         async with connection.transaction():
-            enqueued = await self._enqueue_batch(Borrowed(connection), jobs)
-            await self.store.over(Borrowed(connection)).jobs.notify_idle(
-                sorted({job.queue for job in jobs})
-            )
+            enqueued, queues = await self._enqueue_batches(connection, calls)
+            jobs = self.store.over(Borrowed(connection)).jobs
+            await jobs.notify_idle(sorted(queues))
         return enqueued
 
-    async def _enqueue_batch(self, source: Borrowed, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        store = self.store.over(source)
-        now, ids = await store.jobs.reserve(len(jobs))
-        if all(job.key is None for job in jobs):
-            await store.jobs.enqueue_plain(now, ids, jobs)
-            return [Enqueued(id) for id in ids]
-        plain = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is None]
-        keyed = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is not None]
-        if plain:
-            await store.jobs.enqueue_plain(now, *zip(*plain, strict=True))
-        answers = await store.jobs.enqueue_keyed(*zip(*keyed, strict=True))
-        by_id = {id: answer for (id, _), answer in zip(keyed, answers, strict=True)}
-        return [by_id.get(id) or Enqueued(id) for id in ids]
+    async def _enqueue_batches(
+        self, connection: Any, calls: Iterable[Call]
+    ) -> tuple[list[Enqueued], set[str]]:
+        """While PostgreSQL takes in one batch, the next is drawn from `calls`."""
+        jobs = self.store.over(Borrowed(connection)).jobs
+        enqueued: list[Enqueued] = []
+        queues: set[str] = set()
+        drawn = iter(calls)
+        now, ids = await jobs.reserve(BATCH)
+        sending: asyncio.Task[list[Enqueued]] | None = None
+        try:
+            while batch := [call.job for call in itertools.islice(drawn, BATCH)]:
+                if sending is not None:
+                    enqueued += await sending
+                    now, ids = await jobs.reserve(len(batch))
+                queues.update({job.queue for job in batch})
+                sending = asyncio.create_task(_enqueue_batch(jobs, now, ids[: len(batch)], batch))
+                await asyncio.sleep(0)
+            if sending is not None:
+                enqueued += await sending
+        except BaseException:
+            if sending is not None:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+            raise
+        return enqueued, queues
 
     async def _enqueue_in(self, connection: Any, job: NewJob) -> Enqueued:
         call = enqueue_call(self.store.schema, job, self.store.now())
@@ -91,3 +105,18 @@ class Client:
     async def close(self) -> None:
         await self.waker.close()
         await self.pool.close()
+
+
+async def _enqueue_batch(
+    store: Jobs, now: datetime, ids: Sequence[int], jobs: Sequence[NewJob]
+) -> list[Enqueued]:
+    if all(job.key is None for job in jobs):
+        await store.enqueue_plain(now, ids, jobs)
+        return [Enqueued(id) for id in ids]
+    plain = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is None]
+    keyed = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is not None]
+    if plain:
+        await store.enqueue_plain(now, *zip(*plain, strict=True))
+    answers = await store.enqueue_keyed(*zip(*keyed, strict=True))
+    by_id = {id: answer for (id, _), answer in zip(keyed, answers, strict=True)}
+    return [by_id.get(id) or Enqueued(id) for id in ids]

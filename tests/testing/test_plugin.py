@@ -1,6 +1,7 @@
 """The fixtures: what they lend, what they leave behind, and what they cost those who use none."""
 
 import asyncio
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import uvloop
 
 from sexton import Sexton
+from sexton.embedded import guard
 from sexton.errors import ConfigurationError
 from sexton.testing import (
     DatabaseServer,
@@ -89,9 +91,11 @@ def test_a_role_that_may_not_make_databases_is_told_so(sexton_server: DatabaseSe
     with psycopg.connect(sexton_server.url, autocommit=True) as connection:
         connection.execute("create role lowly login")
     url = sexton_server.url.replace("postgres@", "lowly@")
-    with DatabaseServer.running({databases.VARIABLE: url}) as given:
-        with pytest.raises(ConfigurationError, match="CREATEDB"):
-            given.database().__enter__()
+    with (
+        DatabaseServer.running({databases.VARIABLE: url}) as given,
+        pytest.raises(ConfigurationError, match="CREATEDB"),
+    ):
+        given.database().__enter__()
 
 
 def test_the_variable_for_tests_is_not_taken_for_a_misspelt_setting(
@@ -172,10 +176,14 @@ def test_connections_are_closed_whoever_ends_first_the_loop_or_the_test(
 
 
 def test_what_a_killed_run_left_behind_is_removed_by_a_later_one(tmp_path: Path) -> None:
-    left, fresh = tmp_path / "sexton-testing-old", tmp_path / "sexton-testing-new"
-    for folder in (left, fresh):
+    left, fresh, used = (tmp_path / f"sexton-testing-{name}" for name in ("old", "new", "used"))
+    for folder in (left, fresh, used):
         (folder / "postgresql").mkdir(parents=True)
-    os.utime(left, (0, 0))
-    databases._sweep(tmp_path)
+    with (used / "postgresql" / guard.USERS).open("w") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        for folder in (left, used):
+            os.utime(folder, (0, 0))
+        databases._sweep(tmp_path)
     assert fresh.exists()
+    assert used.exists()
     assert not left.exists()

@@ -72,7 +72,11 @@ def test_exhaust_ends_with_the_dead(harness: Harness) -> None:
         await shop.flaky.enqueue(fails=9)
         await shop.hopeless.enqueue()
         ran = await harness.exhaust()
-        assert [each.state for each in ran if each.task == "flaky"] == ["waiting", "waiting", "dead"]
+        assert [each.state for each in ran if each.task == "flaky"] == [
+            "waiting",
+            "waiting",
+            "dead",
+        ]
         reasons = {dead.task: dead.reason for dead in await app.dead()}
         assert reasons == {"flaky": "exhausted", "hopeless": "permanent"}
 

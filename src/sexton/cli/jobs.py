@@ -41,7 +41,7 @@ def list_jobs(
     task: Task = None,
     queue: Queue = None,
     state: Annotated[
-        LiveState | None, typer.Option("--state", help="Only in this state; `sexton dead ls`.")
+        LiveState | None, typer.Option("--state", help="Only these; dead ones: `sexton dead ls`.")
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
     before: Annotated[
@@ -236,14 +236,11 @@ def cancel_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> N
 
     async def cancel(app: Sexton) -> list[Answer]:
         ended = await app.cancel(*ids)
-        return [
-            await _untouched(app, id)
-            if id not in ended
-            else Answer(id, "cancelled", "cancelled")
-            if ended[id]
-            else Answer(id, "asked", "running")
-            for id in ids
-        ]
+        known = {
+            id: Answer(id, "cancelled", "cancelled") if at_once else Answer(id, "asked", "running")
+            for id, at_once in ended.items()
+        }
+        return [known.get(id) or await _untouched(app, id) for id in ids]
 
     _answer(run(context, cancel), as_json)
 

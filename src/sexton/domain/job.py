@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 State = Literal["waiting", "ready", "running", "succeeded", "cancelled", "dead"]
 LIVE_STATES: tuple[State, ...] = ("waiting", "ready", "running")
 PRIORITIES = range(-5, 6)
@@ -39,54 +41,24 @@ class Enqueued:
     duplicate: bool = False
 
 
-class Claim:
-    """One claim of a job: the right to run it until the worker's lease ends."""
+class Claim(msgspec.Struct, gc=False):
+    """One claim of a job: the right to run it until the worker's lease ends.
 
-    __slots__ = (
-        "attempt",
-        "claimed_at",
-        "created_at",
-        "due_at",
-        "expires_at",
-        "fence",
-        "id",
-        "key",
-        "payload",
-        "priority",
-        "task",
-        "tries",
-    )
+    A Struct, because a worker makes tens of thousands of these in a second.
+    """
 
-    def __init__(
-        self,
-        id: int,
-        fence: int,
-        attempt: int,
-        tries: int,
-        priority: int,
-        task: str,
-        payload: str,
-        key: str | None,
-        created_at: datetime,
-        due_at: datetime,
-        claimed_at: datetime,
-        expires_at: datetime | None,
-    ) -> None:
-        self.id = id
-        self.fence = fence
-        self.attempt = attempt
-        self.tries = tries
-        self.priority = priority
-        self.task = task
-        self.payload = payload
-        self.key = key
-        self.created_at = created_at
-        self.due_at = due_at
-        self.claimed_at = claimed_at
-        self.expires_at = expires_at
-
-    def __repr__(self) -> str:
-        return f"<Claim job={self.id} fence={self.fence} task={self.task} attempt={self.attempt}>"
+    id: int
+    fence: int
+    attempt: int
+    tries: int
+    priority: int
+    task: str
+    payload: str
+    key: str | None
+    created_at: datetime
+    due_at: datetime
+    claimed_at: datetime
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,3 +46,4 @@ class Lost:
 
 
 Outcome = Succeeded | Failed | Snoozed | Released | Cancelled | Lost
+PLAIN_SUCCESS = Succeeded()

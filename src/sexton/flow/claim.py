@@ -10,9 +10,9 @@ from sexton.store.jobs import BEGINNING
 
 log = logging.getLogger("sexton.claim")
 
-# Jobs are committed a little out of the order of their due_at; claiming begins this much before
-# the newest job it took. What commits later still is found by the sweep.
-SLACK = timedelta(seconds=2)
+# Jobs are committed a little out of the order of their due_at, so claiming begins no later than
+# this long ago. What took longer to commit is found by the sweep.
+SLACK = timedelta(seconds=0.25)
 
 
 class Claimer:

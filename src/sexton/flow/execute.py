@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Literal
 
+import msgspec
+
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Cancelled, Failed, Lost, Outcome, Released, Snoozed
 from sexton.domain.retry import Retry
@@ -26,23 +28,18 @@ CANCEL_AGAIN_AFTER = 1.0
 Why = Literal["timeout", "cancelled", "lease", "shutdown"]
 
 
-class Running:
+class Running(msgspec.Struct):
     """A claim that is being run here."""
 
-    __slots__ = ("claim", "ended", "handle", "job", "queue", "stopped", "task", "timer", "worker")
-
-    def __init__(
-        self, claim: Claim, worker: int, queue: str, task: "Task[Any, Any] | None"
-    ) -> None:
-        self.claim = claim
-        self.worker = worker
-        self.queue = queue
-        self.task = task
-        self.ended = False
-        self.job: Job | None = None
-        self.handle: asyncio.Task[None] | ThreadCall | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.stopped: Why | None = None
+    claim: Claim
+    worker: int
+    queue: str
+    task: Any  # Task | None, which msgspec need not look into
+    job: Job | None = None
+    handle: Any = None  # asyncio.Task | ThreadCall | None
+    timer: Any = None  # asyncio.TimerHandle | None
+    stopped: Why | None = None
+    ended: bool = False
 
 
 Finished = Callable[[Running, Outcome, Retry], None]
@@ -65,22 +62,24 @@ class Executor:
         if task is None:
             self._finished(running, _unknown(claim), _PLAIN)
             return
-        job = running.job = Job(claim, self._channel, task.timeout)
-        try:
-            arguments = {} if task.runs == "process" else task.arguments.decode(claim.payload)
-        except ArgumentMismatch as error:
-            self._finished(running, *raised(error, task.retry))
-            return
-        if task.arguments.job_parameter is not None:
-            arguments[task.arguments.job_parameter] = job
         if task.timeout is not None:
             running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
-        if task.runs == "thread":
-            self._start_in_thread(running, task, arguments)
-        elif task.runs == "loop":
+        if task.runs == "process":
+            job = running.job = Job(claim, self._channel, task.timeout)
+            running.handle = self._loop.create_task(self._run_in_process(running, task, job))
+            return
+        try:
+            arguments = task.arguments.decode(claim.payload)
+        except ArgumentMismatch as error:
+            self._end(running, *raised(error, task.retry))
+            return
+        if task.arguments.job_parameter is not None:
+            running.job = Job(claim, self._channel, task.timeout)
+            arguments[task.arguments.job_parameter] = running.job
+        if task.runs == "loop":
             running.handle = self._loop.create_task(self._run_on_loop(running, task, arguments))
         else:
-            running.handle = self._loop.create_task(self._run_in_process(running, task, job))
+            self._start_in_thread(running, task, arguments)
 
     async def _run_on_loop(
         self, running: Running, task: Task[Any, Any], arguments: dict[str, Any]

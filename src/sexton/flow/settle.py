@@ -10,7 +10,7 @@ from dataclasses import replace
 import asyncpg
 
 from sexton.domain.job import Claim
-from sexton.domain.outcome import Outcome
+from sexton.domain.outcome import PLAIN_SUCCESS, Outcome
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import SUCCEEDED, Settlement, settle
 from sexton.flow.keep import Backoff
@@ -23,10 +23,10 @@ BATCH = 1000
 Settled = Callable[[Claim, bool], None]
 
 
-def decide(
-    claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None
-) -> Settlement:
+def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None) -> Settlement:
     """Where this claim's job goes; the noise for the jitter comes from here, or from a test."""
+    if outcome is PLAIN_SUCCESS:
+        return SUCCEEDED
     expires_in = None
     if claim.expires_at is not None:
         # Both instants are the database's; the time since the claim is left out, to the job's good.

@@ -204,7 +204,7 @@ class Runner:
 
     def run(self, command: Command) -> None:
         channel = ChildChannel(self._line, command.max_result_bytes)
-        claim = Claim(**{name: getattr(command, name) for name in Claim.__slots__})
+        claim = Claim(**{name: getattr(command, name) for name in Claim.__struct_fields__})
         job = Job(claim, channel, command.remaining)
         outcome, policy = self._outcome(command, job)
         for stream in (sys.stdout, sys.stderr):

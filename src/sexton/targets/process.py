@@ -233,7 +233,7 @@ class ProcessPool:
         return ending
 
     def _command(self, task: Task[Any, Any], job: Job, payload: str) -> protocol.Command:
-        claim = {name: getattr(job._claim, name) for name in Claim.__slots__}
+        claim = {name: getattr(job._claim, name) for name in Claim.__struct_fields__}
         command = protocol.Command(
             **(claim | {"payload": payload}),
             remaining=job.remaining,

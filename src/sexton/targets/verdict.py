@@ -5,20 +5,19 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from sexton.domain.outcome import Failed, Outcome, Snoozed, Succeeded
+from sexton.domain.outcome import PLAIN_SUCCESS, Failed, Outcome, Snoozed, Succeeded
 from sexton.domain.retry import NO_RETRY, Retry
 from sexton.domain.text import clean
 from sexton.errors import InvalidJob, PermanentFailure, RetryAfter, Snooze
 from sexton.targets.arguments import ArgumentMismatch, encode
 
-_SUCCEEDED = Succeeded()
 _OURS = tuple(str(Path(__file__).parents[1] / folder) + os.sep for folder in ("flow", "targets"))
 
 
 def returned(result: Any, limit: int) -> Succeeded:
     """A result that cannot be kept does not undo what the task did: it succeeded, with a note."""
     if result is None:
-        return _SUCCEEDED
+        return PLAIN_SUCCESS
     try:
         return Succeeded(encode(result, "the result", limit))
     except InvalidJob as error:
