@@ -33,8 +33,7 @@ class NewJob:
     expires_in: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """The answer to an enqueue; a duplicate carries the id of the job that holds the key."""
 
     id: int

@@ -13,7 +13,8 @@ from sexton.domain.transitions import Settlement
 from sexton.store.statements import Statements
 
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
-_COPY_ALWAYS = ("id", "task", "queue", "payload")
+_MICROSECOND = timedelta(microseconds=1)
+_COPY_ALWAYS = ("id", "created_at", "due_at", "task", "queue", "payload")
 _COPY_TIMES = {"at": None, "delay": None, "expires_in": None}
 _COPY_SOMETIMES = {"priority": 0, "limited": False, "limit_key": None, "tags": None, **_COPY_TIMES}
 
@@ -63,29 +64,35 @@ class Jobs:
     async def enqueue_plain(
         self, now: datetime, ids: Sequence[int], jobs: Sequence[NewJob]
     ) -> None:
-        """Jobs without keys, by COPY, with only the columns that somebody set."""
+        """Jobs without keys, by COPY, with only the columns that somebody set.
+
+        Each is due a microsecond after the one before, so that they are claimed in this order
+        and claiming can begin in the middle of them.
+        """
         extras = [
             name
             for name, usual in _COPY_SOMETIMES.items()
             if any(getattr(job, name) != usual for job in jobs)
         ]
-        if not extras and self._run.now() is None:
-            rows: Iterable[tuple[Any, ...]] = [
-                (id, job.task, job.queue, job.payload) for id, job in zip(ids, jobs, strict=True)
-            ]
+        instant = now - timedelta(microseconds=len(jobs))
+        rows: Iterable[tuple[Any, ...]]
+        if not extras:
+            rows = (
+                (id, now, instant := instant + _MICROSECOND, job.task, job.queue, job.payload)
+                for id, job in zip(ids, jobs, strict=True)
+            )
             await self._run.copy("job", _COPY_ALWAYS, rows)
             return
         plain = [name for name in extras if name not in _COPY_TIMES]
         rows = (
             (
-                *(id, job.task, job.queue, job.payload),
+                *(id, now, _due_at(job, now, instant := instant + _MICROSECOND)),
+                *(job.task, job.queue, job.payload, _expires_at(job, now)),
                 *(getattr(job, name) for name in plain),
-                *(now, _due_at(job, now), _expires_at(job, now)),
             )
             for id, job in zip(ids, jobs, strict=True)
         )
-        columns = (*_COPY_ALWAYS, *plain, "created_at", "due_at", "expires_at")
-        await self._run.copy("job", columns, rows)
+        await self._run.copy("job", (*_COPY_ALWAYS, "expires_at", *plain), rows)
 
     async def enqueue_keyed(self, ids: Sequence[int], jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Jobs with keys: the answer says which were made and which job holds the others' key."""
@@ -212,8 +219,8 @@ class Jobs:
         await self._run.rows("notify", payloads)
 
 
-def _due_at(job: NewJob, now: datetime) -> datetime:
-    due_at = now if job.delay is None else now + timedelta(seconds=job.delay)
+def _due_at(job: NewJob, now: datetime, instant: datetime) -> datetime:
+    due_at = instant if job.delay is None else now + timedelta(seconds=job.delay)
     return due_at if job.at is None else max(due_at, job.at)
 
 

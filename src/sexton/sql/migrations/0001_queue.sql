@@ -49,17 +49,17 @@ create table sexton.task (
     declared_at          timestamptz not null
 );
 
--- Live jobs only. The columns that stay as they are stand last and half of each page is left free:
--- a claim then writes its new version beside the old one, and only what differs goes to the WAL.
+-- Live jobs only. What a claim changes stands together and half of each page is left free: the new
+-- version is then written beside the old one, and only what differs goes to the WAL.
 -- Few CHECKs: each is evaluated again by every claim; names and payloads are checked at the door.
 create table sexton.job (
     id                   bigint      not null default nextval('sexton.job_id'),
-    fence                bigint      not null default 0,
     created_at           timestamptz not null default now(),
-    due_at               timestamptz not null default clock_timestamp(),
-    claimed_at           timestamptz,
-    cancel_requested_at  timestamptz,
+    due_at               timestamptz not null default now(),
     expires_at           timestamptz,
+    cancel_requested_at  timestamptz,
+    fence                bigint      not null default 0,
+    claimed_at           timestamptz,
     claimed_by           integer,
     attempt              smallint    not null default 0,
     attempts_before      smallint    not null default 0,
