@@ -8,6 +8,7 @@ twin of this file is `agent.mjs`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -172,4 +173,7 @@ def main(kind: type[Agent]) -> None:
 
     out = os.dup(1)
     os.dup2(2, 1)
+    # As `sexton worker` does; the floor gets the same.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     uvloop.run(serve(kind(os.environ["BENCH_URL"]), out))

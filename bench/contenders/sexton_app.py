@@ -32,10 +32,10 @@ class SextonAgent(Agent):
         await self.noop.enqueue(**arguments(n))
 
     async def enqueue_many(self, first: int, count: int, style: str, delay: float) -> None:
-        calls = [self.noop.call(**arguments(n)) for n in range(first, first + count)]
-        if delay:
-            calls = [call.options(delay=delay) for call in calls]
-        await self.app.enqueue_many(calls)
+        options = {"delay": delay} if delay else {}
+        await self.app.enqueue_many(
+            self.noop.call(**arguments(n)).options(**options) for n in range(first, first + count)
+        )
 
     async def work(self) -> None:
         self.worker = await self.app.worker({"bench": CONCURRENCY})

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +51,8 @@ class Sexton:
         self.clock = clock
         self._server: EmbeddedServer | None = None
         self._clients: dict[asyncio.AbstractEventLoop, Client] = {}
-        self._opening = asyncio.Lock()
+        self._opening = threading.Lock()
+        self._migrated = False
         self._portal = Portal()
 
     # ── declaring ───────────────────────────────────────────────────────────
@@ -118,16 +120,18 @@ class Sexton:
             server = await asyncio.to_thread(self._embedded)
             url = server.url
         address = Address(url, settings.pooler, settings.patience)
-        if settings.database_url is None:
+        if settings.database_url is None and not self._migrated:
             await migrate(address, settings.schema)
+            self._migrated = True
         return address
 
     def _embedded(self) -> EmbeddedServer:
-        if self._server is None:
-            self._server = EmbeddedServer.open(
-                self.settings.data_folder or default_folder(Path.cwd())
-            )
-        return self._server
+        with self._opening:
+            if self._server is None:
+                folder = self.settings.data_folder or default_folder(Path.cwd())
+                self._server = EmbeddedServer.open(folder)
+                self._migrated = False
+            return self._server
 
     async def close(self) -> None:
         """Close this loop's connections, and the embedded server if nobody else uses it."""
@@ -181,7 +185,7 @@ class Sexton:
             call = self.tasks[name].call(**(arguments or {})).options(**options)
             return await self.enqueue_call(call, connection)
         payload = encode(dict(arguments or {}), f"task {name!r}", self.max_payload_bytes)
-        call = Call(self, NewJob(name, payload, "")).options(**options)
+        call = Call(self, NewJob(name, payload, "", None)).options(**options)
         return await (await self.client()).enqueue_named(call.job, connection)
 
     async def enqueue_many(
@@ -292,7 +296,9 @@ class Sexton:
         return await (await self.client()).store.workers.living()
 
     async def keep_history(self, retention: Duration) -> None:
-        """How long this installation keeps attempts; whole days."""
+        """How long this installation keeps attempts: whole days, at least one."""
+        if seconds(retention) < 86400:
+            raise ConfigurationError(f"history is kept in days: {retention!r} is less than one")
         await (await self.client()).store.history.set_retention(seconds(retention), None, False)
 
     # ── working ─────────────────────────────────────────────────────────────

@@ -2,9 +2,12 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
+
+import asyncpg
 
 from sexton.domain.job import Enqueued, NewJob
 from sexton.flow.wake import Waker
@@ -14,7 +17,11 @@ from sexton.store.connection import Address
 from sexton.store.foreign import driver_of, enqueue_call, run_async, run_sync
 from sexton.targets.task import Call
 
-BATCH = 5000
+log = logging.getLogger("sexton.enqueue")
+
+# PostgreSQL begins early with a small one; large ones cost fewer round trips.
+FIRST_BATCH = 1000
+LARGEST_BATCH = 8000
 
 
 class Client:
@@ -31,12 +38,23 @@ class Client:
         if connection is not None:
             return await self._enqueue_in(connection, job)
         if job.key is None:
-            enqueued = await self.store.jobs.enqueue_one(job)
-        else:
-            _, ids = await self.store.jobs.reserve(1)
-            [enqueued] = await self.store.jobs.enqueue_keyed(ids, [job])
+            return await self._enqueue_one(job)
+        _, ids = await self.store.jobs.reserve(1)
+        [enqueued] = await self.store.jobs.enqueue_keyed(ids, [job])
         if not enqueued.duplicate:
             self.waker.poke(job.queue)
+        return enqueued
+
+    async def _enqueue_one(self, job: NewJob) -> Enqueued:
+        """The first after a quiet moment carries its notification, the others share one."""
+        if self.waker.may_carry():
+            try:
+                return await self.store.jobs.enqueue_one(job, wake=True)
+            except asyncpg.ProgramLimitExceededError as error:
+                # PostgreSQL's queue of notifications is full: that must not fail an enqueue.
+                log.warning("enqueueing without a notification: %s", error)
+        enqueued = await self.store.jobs.enqueue_one(job)
+        self.waker.poke(job.queue)
         return enqueued
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
@@ -70,16 +88,18 @@ class Client:
         enqueued: list[Enqueued] = []
         queues: set[str] = set()
         drawn = iter(calls)
-        now, ids = await jobs.reserve(BATCH)
+        size = FIRST_BATCH
+        now, ids = await jobs.reserve(size)
         sending: asyncio.Task[list[Enqueued]] | None = None
         try:
-            while batch := [call.job for call in itertools.islice(drawn, BATCH)]:
+            while batch := [call.job for call in itertools.islice(drawn, size)]:
                 if sending is not None:
                     enqueued += await sending
                     now, ids = await jobs.reserve(len(batch))
                 queues.update({job.queue for job in batch})
                 sending = asyncio.create_task(_enqueue_batch(jobs, now, ids[: len(batch)], batch))
                 await asyncio.sleep(0)
+                size = min(2 * size, LARGEST_BATCH)
             if sending is not None:
                 enqueued += await sending
         except BaseException:

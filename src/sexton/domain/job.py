@@ -22,7 +22,7 @@ class NewJob:
     task: str
     payload: str
     queue: str
-    priority: int = 0
+    priority: int | None = 0  # None and an empty queue: as the task was declared to the database
     at: datetime | None = None
     delay: float | None = None
     key: str | None = None

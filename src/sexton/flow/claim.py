@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from sexton.domain.job import PRIORITIES, Claim
+from sexton.domain.job import AGEING, PRIORITIES, Claim
 from sexton.store import Store
 from sexton.store.jobs import BEGINNING
 
@@ -50,6 +50,8 @@ class Claimer:
                 newest[claim.priority] = claim.due_at
         for priority, due_at in newest.items():
             self._since[priority] = min(due_at, claims[0].claimed_at - SLACK)
+        if len(newest) > 1:
+            claims.sort(key=_rank)
         return claims
 
     async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
@@ -83,3 +85,8 @@ class Claimer:
                 self._since[priority] = due_at
                 if due_in <= 0:
                     found()
+
+
+def _rank(claim: Claim) -> float:
+    """A priority is a head start: the order in which the statement chose them."""
+    return claim.due_at.timestamp() - claim.priority * AGEING

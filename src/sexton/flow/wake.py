@@ -5,8 +5,8 @@ polls every few seconds anyway.
 """
 
 import asyncio
-import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +21,8 @@ log = logging.getLogger("sexton.wake")
 
 # A NOTIFY in every commit more than halves the commit rate; one in this time costs nothing.
 QUIET_FOR = 0.005
+# With no worker at all nobody is kept waiting: one that starts looks for itself.
+QUIET_FOR_NOBODY = 0.25
 PING_EVERY = 5.0
 ECHO_WITHIN = 3.0
 CANCEL = "#"
@@ -28,33 +30,50 @@ ECHO = "?"
 
 
 class Waker:
-    """Tells workers that there is something to do, after it was committed."""
+    """Tells workers that there is something to do: the first at once, more of them together."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pending: set[str] = set()
         self._sending: asyncio.Task[None] | None = None
+        self._quiet_until = 0.0
+
+    def may_carry(self) -> bool:
+        """Whether a commit that is about to be made should carry its own notification."""
+        now = time.monotonic()
+        if now < self._quiet_until:
+            return False
+        self._quiet_until = now + QUIET_FOR
+        return True
 
     def poke(self, payload: str) -> None:
-        """Wake the workers of a queue: the first at once, more of them together a little later."""
+        """Something was committed without a notification: send one, a little later at most."""
         self._pending.add(payload)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
         while self._pending:
+            delay = self._quiet_until - time.monotonic()
+            if delay > 0:
+                await asyncio.sleep(delay)
             payloads = list(self._pending)
             self._pending.clear()
+            quiet_for = QUIET_FOR
             try:
-                await self._store.jobs.notify(payloads)
+                if not await self._store.jobs.notify(payloads):
+                    quiet_for = QUIET_FOR_NOBODY
             except (SextonError, asyncpg.PostgresError, OSError) as error:
                 log.debug("a wake-up was not sent, the poll will do: %s", say(error))
-            await asyncio.sleep(QUIET_FOR)
+            self._quiet_until = time.monotonic() + quiet_for
 
     async def close(self) -> None:
+        """Send what is still to be sent, if that is quickly done."""
         if self._sending is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sending, 1.0)
+            self._quiet_until = 0.0
+            await asyncio.wait([self._sending], timeout=1.0)
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
 
 
 class Listener:

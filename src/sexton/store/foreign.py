@@ -47,7 +47,7 @@ def enqueue_call(schema: str, job: NewJob, now: datetime | None) -> FunctionCall
         "task": (job.task, "text"),
         "payload": (job.payload, "jsonb"),
         "queue": (job.queue or None, "text"),
-        "priority": (job.priority or None, "integer"),
+        "priority": (job.priority, "integer"),
         "at": (job.at, "timestamptz"),
         "delay": (_interval(job.delay), "interval"),
         "key": (job.key, "text"),

@@ -14,7 +14,7 @@ from sexton.store.statements import Statements
 
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_COPY_ALWAYS = ("id", "created_at", "due_at", "task", "queue", "payload")
+_COPY_ALWAYS = ("id", "due_at", "task", "queue", "payload")
 _COPY_TIMES = {"at": None, "delay": None, "expires_in": None}
 _COPY_SOMETIMES = {"priority": 0, "limited": False, "limit_key": None, "tags": None, **_COPY_TIMES}
 
@@ -37,8 +37,8 @@ class Jobs:
     def __init__(self, statements: Statements) -> None:
         self._run = statements
 
-    async def enqueue_one(self, job: NewJob) -> Enqueued:
-        """A job without a key: a bare insert."""
+    async def enqueue_one(self, job: NewJob, wake: bool = False) -> Enqueued:
+        """A job without a key: a bare insert; its commit may carry a notification."""
         id = await self._run.value(
             "enqueue_one",
             job.task,
@@ -51,6 +51,7 @@ class Jobs:
             job.limit_key,
             job.tags,
             job.expires_in,
+            wake,
             self._run.now(),
         )
         return Enqueued(id)
@@ -76,9 +77,9 @@ class Jobs:
         ]
         instant = now - timedelta(microseconds=len(jobs))
         rows: Iterable[tuple[Any, ...]]
-        if not extras:
+        if not extras and self._run.now() is None:
             rows = (
-                (id, now, instant := instant + _MICROSECOND, job.task, job.queue, job.payload)
+                (id, instant := instant + _MICROSECOND, job.task, job.queue, job.payload)
                 for id, job in zip(ids, jobs, strict=True)
             )
             await self._run.copy("job", _COPY_ALWAYS, rows)
@@ -86,13 +87,13 @@ class Jobs:
         plain = [name for name in extras if name not in _COPY_TIMES]
         rows = (
             (
-                *(id, now, _due_at(job, now, instant := instant + _MICROSECOND)),
-                *(job.task, job.queue, job.payload, _expires_at(job, now)),
+                *(id, _due_at(job, now, instant := instant + _MICROSECOND)),
+                *(job.task, job.queue, job.payload, now, _expires_at(job, now)),
                 *(getattr(job, name) for name in plain),
             )
             for id, job in zip(ids, jobs, strict=True)
         )
-        await self._run.copy("job", (*_COPY_ALWAYS, "expires_at", *plain), rows)
+        await self._run.copy("job", (*_COPY_ALWAYS, "created_at", "expires_at", *plain), rows)
 
     async def enqueue_keyed(self, ids: Sequence[int], jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Jobs with keys: the answer says which were made and which job holds the others' key."""
@@ -215,8 +216,9 @@ class Jobs:
     async def notify_idle(self, queues: Sequence[str]) -> None:
         await self._run.rows("notify_idle", queues)
 
-    async def notify(self, payloads: Sequence[str]) -> None:
-        await self._run.rows("notify", payloads)
+    async def notify(self, payloads: Sequence[str]) -> bool:
+        """Whether any worker lives that could have heard it."""
+        return bool(await self._run.value("notify", payloads))
 
 
 def _due_at(job: NewJob, now: datetime, instant: datetime) -> datetime:
