@@ -32,9 +32,9 @@ class SextonAgent(Agent):
         await self.noop.enqueue(**arguments(n))
 
     async def enqueue_many(self, first: int, count: int, style: str, delay: float) -> None:
-        options = {"delay": delay} if delay else {}
+        calls = (self.noop.call(**arguments(n)) for n in range(first, first + count))
         await self.app.enqueue_many(
-            self.noop.call(**arguments(n)).options(**options) for n in range(first, first + count)
+            (call.options(delay=delay) for call in calls) if delay else calls
         )
 
     async def work(self) -> None:
