@@ -47,10 +47,7 @@ class SextonAgent(Agent):
             await running
 
     def take_claims(self) -> list[float]:
-        taken = self.worker.claim_seconds
-        for fetcher in self.worker._fetchers.values():
-            fetcher.claim_seconds.clear()
-        return taken
+        return self.worker.take_claim_seconds()
 
     async def close(self) -> None:
         await self.app.__aexit__(None, None, None)

@@ -28,6 +28,8 @@ from sexton.domain.job import JobView
 from sexton.errors import ConfigurationError
 from sexton.flow.worker import Worker
 
+from ..support import cpu_bound
+
 
 @contextlib.asynccontextmanager
 async def working(app: Sexton, **options: Any) -> AsyncIterator[Worker]:
@@ -319,6 +321,23 @@ async def test_a_plain_function_settles_in_its_own_psycopg_transaction(
     await connection.close()
 
 
+async def test_a_transaction_that_carried_the_settlement_and_was_rolled_back_is_no_success(
+    app: Sexton, database_url: str
+) -> None:
+    @app.task(retry=Retry(max_attempts=2, base=0))
+    def write(job: Job) -> None:
+        with psycopg.connect(database_url) as connection:
+            job.settle_in(connection, result="kept")
+            if job.attempt == 1:
+                connection.rollback()
+
+    async with working(app):
+        job = await ended(app, (await write.enqueue()).id)
+    assert [each.outcome for each in job.attempts] == ["failed", "succeeded"]
+    assert "did not commit" in (job.attempts[0].error or "")
+    assert job.result == "kept"
+
+
 async def test_an_idle_worker_is_woken_by_an_enqueue_from_anywhere(
     database_url: str,
 ) -> None:
@@ -414,6 +433,18 @@ async def test_tasks_finish_within_the_grace_and_the_rest_is_released(database_u
         for job in (two, three):
             assert (job.state, job.attempt) == ("ready", 0), "released without burning an attempt"
         assert not await app.workers()
+
+
+async def test_a_cpu_bound_task_runs_in_a_process_and_can_die_there(app: Sexton) -> None:
+    crunch = app.task(process=True, retry=Retry(max_attempts=2, base=0))(cpu_bound.crunch)
+    die = app.task(process=True, retry=Retry(max_attempts=2, base=0))(cpu_bound.die)
+    endless = app.task(process=True, timeout=0.5, retry=Retry(max_attempts=1))(cpu_bound.endless)
+    async with working(app):
+        jobs = [await crunch.enqueue(10), await die.enqueue(), await endless.enqueue()]
+        one, two, three = [await ended(app, job.id) for job in jobs]
+    assert one.result == {"sum": 45, "attempt": 1, "here": False}
+    assert (two.state, two.error) == ("dead", "its process ended with exit code 3")
+    assert three.error == "JobTimeout: it ran longer than 0.5 s"
 
 
 async def test_an_unknown_task_is_put_back_not_failed(app: Sexton, database_url: str) -> None:

@@ -8,7 +8,15 @@ from typing import Any, Literal
 import msgspec
 
 from sexton.domain.job import Claim
-from sexton.domain.outcome import Cancelled, Failed, Lost, Outcome, Released, Snoozed
+from sexton.domain.outcome import (
+    Cancelled,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Snoozed,
+    Succeeded,
+)
 from sexton.domain.retry import Retry
 from sexton.errors import JobCancelled, JobTimeout
 from sexton.targets.arguments import ArgumentMismatch
@@ -22,7 +30,7 @@ log = logging.getLogger("sexton.execute")
 
 # Another version of the code may know the task: put the job back rather than fail it, for a while.
 UNKNOWN_TASK_DELAY = 30.0
-UNKNOWN_TASK_PATIENCE = 3600.0
+UNKNOWN_TASK_PATIENCE = 86400.0
 CANCEL_AGAIN_AFTER = 1.0
 
 Why = Literal["timeout", "cancelled", "lease", "shutdown"]
@@ -123,6 +131,9 @@ class Executor:
     def _end(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         if running.timer is not None:
             running.timer.cancel()
+        if running.job is not None and running.job.carried and isinstance(outcome, Succeeded):
+            # If its transaction did commit, the job is gone and this is refused.
+            outcome = Failed("the transaction that was to settle this job did not commit")
         self._finished(running, outcome, retry)
 
     def stop(self, running: Running, why: Why) -> None:
@@ -172,6 +183,6 @@ def _unknown(claim: Claim) -> Outcome:
     reason = f"no task {claim.task!r} in this worker's code"
     waited = (claim.claimed_at - claim.created_at).total_seconds()
     if waited > UNKNOWN_TASK_PATIENCE:
-        return Failed(f"{reason}, nor in any other that tried for an hour", permanent=True)
+        return Failed(f"{reason}, nor in any other that tried for a day", permanent=True)
     log.warning("job %d: %s; put back for %g s", claim.id, reason, UNKNOWN_TASK_DELAY)
     return Snoozed(UNKNOWN_TASK_DELAY, reason)

@@ -10,7 +10,8 @@ from sexton.domain.job import Claim
 from sexton.errors import Unavailable
 from sexton.flow.claim import Claimer
 from sexton.flow.keep import Backoff, wait
-from sexton.store.connection import is_transient, say
+from sexton.flow.outage import Outage
+from sexton.store.connection import is_transient
 
 log = logging.getLogger("sexton.claim")
 
@@ -33,6 +34,7 @@ class Fetcher:
         worker: Callable[[], int | None],
         start: Callable[[Sequence[Claim], int, str], None],
         on_idle: Callable[[str, bool], Awaitable[None]],
+        outage: Outage,
     ) -> None:
         self.claimer = claimer
         self.queue = claimer.queue
@@ -42,11 +44,12 @@ class Fetcher:
         self._worker = worker
         self._start = start
         self._on_idle = on_idle
+        self._outage = outage
         self._freed = asyncio.Event()
         self._wake = asyncio.Event()
         self._enough = min(BATCH, max(1, slots // 4))
         self._stop = asyncio.Event()
-        self.claim_seconds: deque[float] = deque(maxlen=10_000)
+        self._claim_seconds: deque[float] = deque(maxlen=10_000)
 
     def wake(self) -> None:
         """There may be something to claim."""
@@ -57,6 +60,12 @@ class Fetcher:
         self.free += 1
         if self.free >= self._enough or self.free == 1:
             self._freed.set()
+
+    def take_claim_seconds(self) -> list[float]:
+        """How long the claims since the last call took; the latest ten thousand."""
+        taken = list(self._claim_seconds)
+        self._claim_seconds.clear()
+        return taken
 
     def stop(self) -> None:
         self._stop.set()
@@ -71,7 +80,7 @@ class Fetcher:
                 await self._fill()
                 backoff.clear()
             except Unavailable as error:
-                log.debug("cannot claim: %s", say(error))
+                self._outage.lost(error)
                 await wait(self._stop, backoff.next())
             except Exception as error:
                 if not is_transient(error):
@@ -116,10 +125,11 @@ class Fetcher:
         claims: list[Claim] = []
         try:
             claims = await self.claimer.run_once(limit, worker)
+            self._outage.over()
         finally:
             self.free += limit - len(claims)
         if claims:
-            self.claim_seconds.append(time.perf_counter() - began)
+            self._claim_seconds.append(time.perf_counter() - began)
             self._start(claims, worker, self.queue)
         return claims
 

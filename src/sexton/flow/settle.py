@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from sexton.domain.outcome import PLAIN_SUCCESS, Outcome
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import SUCCEEDED, Settlement, settle
 from sexton.flow.keep import Backoff
+from sexton.flow.outage import Outage
 from sexton.store import Store
 from sexton.store.connection import is_lost, is_transient, say
 
@@ -43,22 +43,27 @@ def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = N
 class Settler:
     """Collects settlements while one batch is on its way, and sends them as the next."""
 
-    def __init__(self, store: Store, on_settled: Settled) -> None:
+    def __init__(self, store: Store, on_settled: Settled, outage: Outage | None = None) -> None:
         self._store = store
         self._on_settled = on_settled
+        self._outage = outage or Outage()
         self._pending: list[tuple[Claim, Settlement]] = []
         self._something = asyncio.Event()
         self._nothing = asyncio.Event()
         self._nothing.set()
-        self._lost_at: float | None = None
+        self._in_doubt = False
+        self._unremarkable: set[int] = set()
         self.batches = 0
 
     @property
     def unsettled(self) -> int:
         return len(self._pending)
 
-    def add(self, claim: Claim, settlement: Settlement) -> None:
+    def add(self, claim: Claim, settlement: Settlement, *, may_be_refused: bool = False) -> None:
+        """To be recorded; a refusal is worth a warning unless it is to be expected."""
         self._pending.append((claim, settlement))
+        if may_be_refused:
+            self._unremarkable.add(claim.fence)
         self._something.set()
         self._nothing.clear()
 
@@ -77,12 +82,9 @@ class Settler:
                 await self.run_once()
                 backoff.clear()
             except Exception as error:
-                if is_lost(error) and self._lost_at is None:
-                    self._lost_at = time.monotonic()
-                    log.warning(
-                        "PostgreSQL went away (%s); keeping what is finished until it is back",
-                        say(error),
-                    )
+                if is_lost(error):
+                    self._outage.lost(error)
+                    self._in_doubt = True
                 elif not is_transient(error):
                     log.exception("settling failed and will be tried again")
                 await asyncio.sleep(backoff.next())
@@ -100,13 +102,10 @@ class Settler:
         if not self._pending:
             self._something.clear()
             self._nothing.set()
-        if self._lost_at is not None:
-            log.warning(
-                "PostgreSQL is back after %.1f s; settled %d finished jobs",
-                time.monotonic() - self._lost_at,
-                len(batch),
-            )
-            self._lost_at = None
+        self._outage.over()
+        if self._in_doubt:
+            log.warning("settled %d jobs that were finished while it was away", len(batch))
+            self._in_doubt = False
         return len(batch)
 
     async def _settle(self, batch: list[tuple[Claim, Settlement]]) -> None:
@@ -128,12 +127,13 @@ class Settler:
         for claim, settlement in batch:
             ours = claim.id in accepted
             # After an outage the first try may have been applied and its answer lost.
-            if not ours and self._lost_at is None:
+            if not ours and not self._in_doubt and claim.fence not in self._unremarkable:
                 log.warning(
                     "job %d (%s): the outcome %r of attempt %d was refused, the claim with "
                     "fence %d is not valid any more",
                     *(claim.id, claim.task, settlement.outcome, claim.attempt, claim.fence),
                 )
+            self._unremarkable.discard(claim.fence)
             self._on_settled(claim, ours)
 
     async def _settle_one_by_one(self, batch: list[tuple[Claim, Settlement]]) -> None:

@@ -22,6 +22,7 @@ from sexton.flow.claim import Claimer
 from sexton.flow.execute import Executor, Running
 from sexton.flow.fetch import Fetcher
 from sexton.flow.keep import keep_doing
+from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
 from sexton.flow.settle import Settler, decide
 from sexton.flow.wake import CANCEL, Listener
@@ -35,7 +36,9 @@ log = logging.getLogger("sexton.worker")
 
 PRUNE_EVERY = 600.0
 PROGRESS_EVERY = 1.0
+# A claim whose answer was lost may be committed a while after that.
 STRAYS_EVERY = 10.0
+STRAYS_FOR = 600.0
 # A thread that does not react is left behind after this; its outcome is refused by the fence.
 THREADS_GET = 2.0
 
@@ -45,6 +48,7 @@ class Health:
     """What a worker knows of itself."""
 
     worker: int | None
+    postgresql: bool
     lease_trusted: bool
     notifications: bool
     running: int
@@ -53,7 +57,7 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        return self.lease_trusted and not self.stopping
+        return self.postgresql and self.lease_trusted and not self.stopping
 
 
 class Worker:
@@ -93,7 +97,8 @@ class Worker:
         channel = WorkerChannel(self._pool, settling, settings.max_result_bytes)
         self._channel = channel
         self._executor = Executor(channel, self._ended, settings.max_result_bytes)
-        self._settler = Settler(settling, self._settled)
+        self._outage = Outage()
+        self._settler = Settler(settling, self._settled, self._outage)
         self._fetchers = {
             queue: Fetcher(
                 Claimer(claiming, queue, [t.name for t in tasks.values() if t.limited]),
@@ -102,6 +107,7 @@ class Worker:
                 worker=lambda: self._worker,
                 start=self._start,
                 on_idle=self._mark_idle,
+                outage=self._outage,
             )
             for queue, slots in self._queues.items()
         }
@@ -205,6 +211,7 @@ class Worker:
     def health(self) -> Health:
         return Health(
             worker=self._worker,
+            postgresql=not self._outage.lasting,
             lease_trusted=self._keeper.trusted,
             notifications=self._listener is not None and self._listener.hears,
             running=len(self._held),
@@ -212,10 +219,10 @@ class Worker:
             stopping=self._stop.is_set(),
         )
 
-    @property
-    def claim_seconds(self) -> list[float]:
-        """How long the latest claims took; for the benchmark."""
-        return [each for fetcher in self._fetchers.values() for each in fetcher.claim_seconds]
+    def take_claim_seconds(self) -> list[float]:
+        """How long each claim since the last call took."""
+        fetchers = self._fetchers.values()
+        return [each for fetcher in fetchers for each in fetcher.take_claim_seconds()]
 
     # ── claims ──────────────────────────────────────────────────────────────
 
@@ -239,7 +246,8 @@ class Worker:
                 log.warning("job %d failed after its transaction had settled it", claim.id)
             self._settled(claim, True)
         else:
-            self._settler.add(claim, decide(claim, outcome, retry))
+            carried = running.job is not None and running.job.carried
+            self._settler.add(claim, decide(claim, outcome, retry), may_be_refused=carried)
 
     def _settled(self, claim: Claim, ours: bool) -> None:
         running = self._held.pop(claim.fence, None)
@@ -250,7 +258,7 @@ class Worker:
 
     async def _release_strays(self) -> None:
         """Put back claims whose answer never reached us; nobody else would, while we live."""
-        if self._worker is None:
+        if self._worker is None or not self._outage.within(STRAYS_FOR):
             return
         age = self._settings.patience + STRAYS_EVERY
         strays = await self._store.jobs.strays(self._worker, list(self._held), age)
@@ -266,6 +274,8 @@ class Worker:
     def _lease_held(self, worker: int) -> None:
         self._worker = worker
         self.started.set()
+        if self._idle:  # said under the id before
+            self._background(self._say_idle())
         self._wake(None)
 
     def _lease_lost(self, worker: int, why: str) -> None:
@@ -307,8 +317,12 @@ class Worker:
 
     async def _mark_idle(self, queue: str, idle: bool) -> None:
         (self._idle.add if idle else self._idle.discard)(queue)
-        if self._worker is not None:
-            await self._store.workers.mark_idle(self._worker, sorted(self._idle))
+        await self._say_idle()
+
+    async def _say_idle(self) -> None:
+        with contextlib.suppress(Unavailable):  # then the poll has to do
+            if self._worker is not None:
+                await self._store.workers.mark_idle(self._worker, sorted(self._idle))
 
     async def _sweep(self) -> None:
         """Look behind the claimers; seldom, if that takes long."""

@@ -18,9 +18,15 @@ ENGINE_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
-ENGINE_SET_LOCAL = "; ".join(
-    f"set local {name} = {value}" for name, value in ENGINE_SETTINGS.items()
+# The same where a setting would outlive our transaction in a session that others use too.
+ENGINE_BEGIN = "; ".join(
+    [
+        "begin isolation level read committed",
+        *(f"set local {name} = {value}" for name, value in ENGINE_SETTINGS.items()),
+    ]
 )
+# Limits are counted after their lock was had: an older snapshot would not see who came before.
+_ISOLATION = {"default_transaction_isolation": "read committed"}
 
 _LOST = (
     OSError,
@@ -76,7 +82,7 @@ class Address:
         else:
             options["server_settings"] = {"application_name": "sexton"}
             if engine:
-                options["server_settings"] |= ENGINE_SETTINGS
+                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION
         return options
 
 
@@ -84,6 +90,13 @@ async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
     """One connection, or an error that says what to do."""
     try:
         return await asyncpg.connect(**address.options(engine=engine))
+    except asyncpg.ProtocolViolationError as error:
+        if "startup parameter" not in str(error):
+            raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error
+        raise ConfigurationError(
+            f"a pooler stands before PostgreSQL ({error}): set SEXTON_POOLER=1, and "
+            "SEXTON_LISTEN_URL to a direct way to PostgreSQL"
+        ) from error
     except _REFUSED as error:
         raise ConfigurationError(f"PostgreSQL refused the connection: {say(error)}") from error
     except _LOST as error:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from sexton.errors import Unavailable
-from sexton.store.connection import ENGINE_SET_LOCAL, Address, connect, is_lost, say
+from sexton.store.connection import ENGINE_BEGIN, Address, connect, is_lost, say
 
 IDLE_FOR = 60.0
 Row = Any  # asyncpg.Record, which has no types of its own
@@ -54,15 +54,19 @@ class _Guarded:
         raise NotImplementedError
 
     async def fetch(self, query: str, *args: Any) -> list[Row]:
-        rows: list[Row]
+        patience = self.address.patience
         async with self._connection() as connection:
-            if not self.address.pooler:
-                rows = await connection.fetch(query, *args, timeout=self.address.patience)
+            if not (self.address.pooler and self._engine):
+                rows: list[Row] = await connection.fetch(query, *args, timeout=patience)
                 return rows
-            async with connection.transaction():
-                if self._engine:
-                    await connection.execute(ENGINE_SET_LOCAL)
-                rows = await connection.fetch(query, *args, timeout=self.address.patience)
+            # By hand, because asyncpg's transactions wait for ever on a half-open connection.
+            await connection.execute(ENGINE_BEGIN, timeout=patience)
+            try:
+                rows = await connection.fetch(query, *args, timeout=patience)
+            except asyncpg.PostgresError:
+                await connection.execute("rollback", timeout=patience)
+                raise
+            await connection.execute("commit", timeout=patience)
             return rows
 
     async def copy(
@@ -87,8 +91,6 @@ class Pool(_Guarded):
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def fetch(self, query: str, *args: Any) -> list[Row]:
-        if self.address.pooler:
-            return await super().fetch(query, *args)
         connection = await self._take()
         try:
             rows: list[Row] = await connection.fetch(query, *args, timeout=self.address.patience)

@@ -60,6 +60,7 @@ class Command(msgspec.Struct, omit_defaults=True):
     expires_at: datetime | None
     remaining: float | None
     max_result_bytes: int
+    schema: str
     module: str
     function: str
     main_name: str | None = None
@@ -78,7 +79,7 @@ class Ended(msgspec.Struct, tag="ended", omit_defaults=True):
     """One of three outcomes; `policy` counts in [the task's own, NO_RETRY, *its `on`]."""
 
     policy: int = 0
-    settled: bool = False
+    carried: bool = False
     succeeded: Succeeded | None = None
     failed: Failed | None = None
     snoozed: Snoozed | None = None
@@ -144,9 +145,10 @@ class Line:
 class ChildChannel:
     """How the job of one command reaches back to the worker."""
 
-    def __init__(self, line: Line, max_bytes: int) -> None:
+    def __init__(self, line: Line, max_bytes: int, schema: str) -> None:
         self._line = line
         self._max_bytes = max_bytes
+        self.schema = schema
         self._lock = threading.Lock()
         self._open = True
 
@@ -164,10 +166,10 @@ class ChildChannel:
         )
 
     def settle_in(self, job: Job, connection: Any, result: Any) -> Any:
-        raise SextonError(
-            "job.settle_in is not available to a task in a process of its own yet: "
-            "declare it without process=True, or make its effect idempotent by job.fence"
-        )
+        from sexton.targets.settlement import result_text, settle_in  # most tasks need no driver
+
+        text = result_text(job, result, self._max_bytes)
+        return settle_in(job, connection, self.schema, text, None)
 
     def end(self, ended: Ended) -> None:
         self._line.busy = False
@@ -203,7 +205,7 @@ class Runner:
         self._targets: dict[tuple[str, str, str], Target] = {}
 
     def run(self, command: Command) -> None:
-        channel = ChildChannel(self._line, command.max_result_bytes)
+        channel = ChildChannel(self._line, command.max_result_bytes, command.schema)
         claim = Claim(**{name: getattr(command, name) for name in Claim.__struct_fields__})
         job = Job(claim, channel, command.remaining)
         outcome, policy = self._outcome(command, job)
@@ -211,7 +213,7 @@ class Runner:
             with suppress(Exception):
                 stream.flush()
         field: dict[str, Any] = {type(outcome).__name__.lower(): outcome}
-        channel.end(Ended(policy, job.settled, **field))
+        channel.end(Ended(policy, job.carried, **field))
 
     def _outcome(self, command: Command, job: Job) -> tuple[Outcome, int]:
         key = (command.module, command.function, command.task)

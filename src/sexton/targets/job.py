@@ -14,6 +14,8 @@ from sexton.errors import JobCancelled
 class Channel(Protocol):
     """How a job reaches back to its worker; threads and child processes have one of their own."""
 
+    schema: str
+
     def progress(self, job: "Job", value: Any) -> None: ...
 
     def transaction(
@@ -26,15 +28,17 @@ class Channel(Protocol):
 class Job:
     """The job context: who this is, which attempt, until when, and how to report."""
 
-    __slots__ = ("_cancelled", "_channel", "_claim", "_deadline", "settled")
+    __slots__ = ("_cancelled", "_channel", "_claim", "_deadline", "carried", "settled")
 
     def __init__(self, claim: Claim, channel: Channel, timeout: float | None) -> None:
         self._claim = claim
         self._channel = channel
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._cancelled: threading.Event | None = None
-        # Set once the task's own transaction carried the settlement.
+        # The settlement was committed together with the task's writes.
         self.settled = False
+        # A transaction of the task's own carries it; whether that commits is not seen from here.
+        self.carried = False
 
     @property
     def id(self) -> int:

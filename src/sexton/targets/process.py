@@ -172,7 +172,7 @@ class ProcessPool:
             self._give_up(child, 0.0)
             raise
         self._give_back(child)
-        job.settled = job.settled or ended.settled
+        job.carried = job.carried or ended.carried
         outcome = ended.succeeded or ended.failed or ended.snoozed
         policies = [task.retry, NO_RETRY, *task.retry.on.values()]
         return outcome or Failed("its process sent no outcome"), policies[ended.policy]
@@ -238,6 +238,7 @@ class ProcessPool:
             **(claim | {"payload": payload}),
             remaining=job.remaining,
             max_result_bytes=self._max_result_bytes,
+            schema=job._channel.schema,
             module=task.function.__module__,
             function=task.function.__qualname__,
             never=[protocol.class_name(each) for each in task.retry.never],

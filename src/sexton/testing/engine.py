@@ -163,6 +163,10 @@ class Engine:
             settlement = decide(claim, outcome, retry, self._noise)
             settled, error = settlement.outcome, settlement.error
             await self._settle(claim, settlement)
+            if running.job is not None and running.job.carried and claim.fence in self._refused:
+                # The task's own transaction committed, and with it the success.
+                self._refused.discard(claim.fence)
+                settled, error = "succeeded", None
         elif exception is not None:
             log.warning("job %d failed after its transaction had settled it", claim.id)
         view = await self.store.history.job(claim.id)
