@@ -5,26 +5,23 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from sexton.client import Client
-from sexton.domain.duration import Duration, seconds
-from sexton.domain.job import DeadJob, Enqueued, JobView, NewJob, State, StuckJobs
+from sexton.domain.duration import Duration
+from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
-from sexton.errors import ConfigurationError, UnknownJob, did_you_mean
-from sexton.flow.wake import CANCEL
-from sexton.flow.worker import Worker, declarations
+from sexton.errors import ConfigurationError, did_you_mean
+from sexton.flow.worker import Worker
+from sexton.operations import Operations
 from sexton.portal import Portal
 from sexton.settings import Settings
 from sexton.store import Clock
 from sexton.store.connection import Address
-from sexton.store.history import Counts, Redriven
 from sexton.store.migrations import Migration, SchemaState, check, migrate
-from sexton.store.workers import WorkerView
 from sexton.targets.arguments import encode
 from sexton.targets.task import Call, Task
 
@@ -39,7 +36,7 @@ class Declare(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
-class Sexton:
+class Sexton(Operations):
     """`app = Sexton()` uses SEXTON_DATABASE_URL, or starts the embedded PostgreSQL."""
 
     def __init__(
@@ -155,7 +152,9 @@ class Sexton:
 
     async def declare(self) -> None:
         """Tell the database of our tasks, as every worker does when it starts."""
-        await (await self.client()).store.workers.declare(declarations(self.tasks))
+        await (await self.client()).store.workers.declare(
+            [task.declaration for task in self.tasks.values()]
+        )
 
     async def schema_state(self) -> SchemaState:
         return await check(await self.address(), self.settings.schema)
@@ -199,107 +198,6 @@ class Sexton:
         if connection is not None:
             return [self.enqueue_call_sync(call, connection) for call in calls]
         return self._portal.run(self.enqueue_many(calls))
-
-    # ── looking and operating ───────────────────────────────────────────────
-
-    async def job(self, id: int) -> JobView:
-        """State, result, error and every attempt of a job."""
-        view = await (await self.client()).store.history.job(id)
-        if view is None:
-            raise UnknownJob(f"no job {id}, live, dead or in the history that is kept")
-        return view
-
-    async def jobs(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        state: State | None = None,
-        tag: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[JobView]:
-        """Live jobs, newest first; `before` is the last id of the page before."""
-        history = (await self.client()).store.history
-        return await history.jobs(
-            task=task, queue=queue, state=state, tag=tag, before=before, limit=limit
-        )
-
-    async def counts(self) -> dict[str, Counts]:
-        """Live jobs by queue and state."""
-        return await (await self.client()).store.history.counts()
-
-    async def live_count(self, queue: str | None = None) -> int:
-        counts = await (await self.client()).store.history.counts(queue)
-        return sum(each.live for each in counts.values())
-
-    async def cancel(self, *ids: int) -> dict[int, bool]:
-        """For each live job: True if it ended at once, False if its worker was asked to end it."""
-        client = await self.client()
-        answers = await client.store.jobs.cancel(ids)
-        for worker in {worker for worker in answers.values() if worker is not None}:
-            client.waker.poke(f"{CANCEL}{worker}")
-        return {id: worker is None for id, worker in answers.items()}
-
-    async def dead(
-        self,
-        *,
-        task: str | None = None,
-        queue: str | None = None,
-        before: DeadJob | None = None,
-        limit: int = 50,
-    ) -> list[DeadJob]:
-        """Dead jobs, newest first; `before` is the last one of the page before."""
-        history = (await self.client()).store.history
-        return await history.dead(task=task, queue=queue, before=before, limit=limit)
-
-    async def redrive(
-        self,
-        *ids: int,
-        task: str | None = None,
-        queue: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 1000,
-        dry_run: bool = False,
-    ) -> list[Redriven]:
-        """Give dead jobs another life: these, or those that the filters choose."""
-        if not ids and not any((task, queue, error, since, until)):
-            raise ConfigurationError(
-                "redrive needs ids or a filter: task, queue, error, since, until"
-            )
-        client = await self.client()
-        redriven = await client.store.history.redrive(
-            ids=ids or None,
-            task=task,
-            queue=queue,
-            error=error,
-            since=since,
-            until=until,
-            limit=limit,
-            dry_run=dry_run,
-        )
-        for name in {each.queue for each in redriven if each.revived}:
-            client.waker.poke(name)
-        return redriven
-
-    async def purge(self, *ids: int) -> list[int]:
-        """Throw dead jobs away for good."""
-        return await (await self.client()).store.history.purge(ids)
-
-    async def stuck(self, silent_for: Duration = 60) -> list[StuckJobs]:
-        """Running jobs, by task, whose worker has not renewed its lease for a while."""
-        return await (await self.client()).store.history.stuck(seconds(silent_for))
-
-    async def workers(self) -> list[WorkerView]:
-        return await (await self.client()).store.workers.living()
-
-    async def keep_history(self, retention: Duration) -> None:
-        """How long this installation keeps attempts: whole days, at least one."""
-        if seconds(retention) < 86400:
-            raise ConfigurationError(f"history is kept in days: {retention!r} is less than one")
-        await (await self.client()).store.history.set_retention(seconds(retention), None, False)
 
     # ── working ─────────────────────────────────────────────────────────────
 

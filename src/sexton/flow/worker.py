@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sexton import __version__
@@ -21,6 +20,7 @@ from sexton.flow.channel import WorkerChannel
 from sexton.flow.claim import Claimer
 from sexton.flow.execute import Executor, Running
 from sexton.flow.fetch import Fetcher
+from sexton.flow.health import Health
 from sexton.flow.keep import keep_doing
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
@@ -29,7 +29,6 @@ from sexton.flow.wake import CANCEL, Listener
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
 from sexton.store.connection import Address
-from sexton.store.workers import Declaration
 from sexton.targets.task import Task
 
 log = logging.getLogger("sexton.worker")
@@ -41,23 +40,6 @@ STRAYS_EVERY = 10.0
 STRAYS_FOR = 600.0
 # A thread that does not react is left behind after this; its outcome is refused by the fence.
 THREADS_GET = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What a worker knows of itself."""
-
-    worker: int | None
-    postgresql: bool
-    lease_trusted: bool
-    notifications: bool
-    running: int
-    unsettled: int
-    stopping: bool
-
-    @property
-    def ready(self) -> bool:
-        return self.postgresql and self.lease_trusted and not self.stopping
 
 
 class Worker:
@@ -126,7 +108,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; then finish, release what is left, and leave."""
-        await self._store.workers.declare(declarations(self._tasks))
+        await self._store.workers.declare([task.declaration for task in self._tasks.values()])
         await prune.run_once(self._store)
         self._keeper.start()
         log.info("worker %s serves %s", self.name, _said(self._queues))
@@ -338,21 +320,6 @@ class Worker:
         task = asyncio.create_task(work)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
-
-
-def declarations(tasks: Mapping[str, Task[Any, Any]]) -> list[Declaration]:
-    """What the database is told of these tasks."""
-    return [
-        Declaration(
-            task.name,
-            task.queue,
-            task.priority,
-            task.retry,
-            task.max_running,
-            task.max_running_per_key,
-        )
-        for task in tasks.values()
-    ]
 
 
 def _said(queues: Mapping[str, int]) -> str:

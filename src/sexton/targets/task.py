@@ -9,6 +9,7 @@ from sexton.domain.duration import Duration, seconds
 from sexton.domain.job import PRIORITIES, Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.errors import ConfigurationError, InvalidJob
+from sexton.store.workers import Declaration
 from sexton.targets.arguments import Arguments
 from sexton.targets.job import Job
 
@@ -139,6 +140,18 @@ class Task(Generic[P, R]):
         self.__module__ = function.__module__
         self.__qualname__ = function.__qualname__
         self.__wrapped__ = function
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the database is told of it."""
+        return Declaration(
+            self.name,
+            self.queue,
+            self.priority,
+            self.retry,
+            self.max_running,
+            self.max_running_per_key,
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)

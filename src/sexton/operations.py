@@ -1,0 +1,118 @@
+"""Looking at jobs and operating on them: everything that is neither enqueueing nor working."""
+
+from datetime import datetime
+
+from sexton.client import Client
+from sexton.domain.duration import Duration, seconds
+from sexton.domain.job import DeadJob, JobView, State, StuckJobs
+from sexton.errors import ConfigurationError, UnknownJob
+from sexton.flow.wake import CANCEL
+from sexton.store.history import Counts, Redriven
+from sexton.store.workers import WorkerView
+
+
+class Operations:
+    """The part of the application object that an operator uses."""
+
+    async def client(self) -> Client:
+        """The connections of the running loop."""
+        raise NotImplementedError
+
+    async def job(self, id: int) -> JobView:
+        """State, result, error and every attempt of a job."""
+        view = await (await self.client()).store.history.job(id)
+        if view is None:
+            raise UnknownJob(f"no job {id}, live, dead or in the history that is kept")
+        return view
+
+    async def jobs(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        state: State | None = None,
+        tag: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[JobView]:
+        """Live jobs, newest first; `before` is the last id of the page before."""
+        history = (await self.client()).store.history
+        return await history.jobs(
+            task=task, queue=queue, state=state, tag=tag, before=before, limit=limit
+        )
+
+    async def counts(self) -> dict[str, Counts]:
+        """Live jobs by queue and state."""
+        return await (await self.client()).store.history.counts()
+
+    async def live_count(self, queue: str | None = None) -> int:
+        counts = await (await self.client()).store.history.counts(queue)
+        return sum(each.live for each in counts.values())
+
+    async def cancel(self, *ids: int) -> dict[int, bool]:
+        """For each live job: True if it ended at once, False if its worker was asked to end it."""
+        client = await self.client()
+        answers = await client.store.jobs.cancel(ids)
+        for worker in {worker for worker in answers.values() if worker is not None}:
+            client.waker.poke(f"{CANCEL}{worker}")
+        return {id: worker is None for id, worker in answers.items()}
+
+    async def dead(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        before: DeadJob | None = None,
+        limit: int = 50,
+    ) -> list[DeadJob]:
+        """Dead jobs, newest first; `before` is the last one of the page before."""
+        history = (await self.client()).store.history
+        return await history.dead(task=task, queue=queue, before=before, limit=limit)
+
+    async def redrive(
+        self,
+        *ids: int,
+        task: str | None = None,
+        queue: str | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 1000,
+        dry_run: bool = False,
+    ) -> list[Redriven]:
+        """Give dead jobs another life: these, or those that the filters choose."""
+        if not ids and not any((task, queue, error, since, until)):
+            raise ConfigurationError(
+                "redrive needs ids or a filter: task, queue, error, since, until"
+            )
+        client = await self.client()
+        redriven = await client.store.history.redrive(
+            ids=ids or None,
+            task=task,
+            queue=queue,
+            error=error,
+            since=since,
+            until=until,
+            limit=limit,
+            dry_run=dry_run,
+        )
+        for name in {each.queue for each in redriven if each.revived}:
+            client.waker.poke(name)
+        return redriven
+
+    async def purge(self, *ids: int) -> list[int]:
+        """Throw dead jobs away for good."""
+        return await (await self.client()).store.history.purge(ids)
+
+    async def stuck(self, silent_for: Duration = 60) -> list[StuckJobs]:
+        """Running jobs, by task, whose worker has not renewed its lease for a while."""
+        return await (await self.client()).store.history.stuck(seconds(silent_for))
+
+    async def workers(self) -> list[WorkerView]:
+        return await (await self.client()).store.workers.living()
+
+    async def keep_history(self, retention: Duration) -> None:
+        """How long this installation keeps attempts: whole days, at least one."""
+        if seconds(retention) < 86400:
+            raise ConfigurationError(f"history is kept in days: {retention!r} is less than one")
+        await (await self.client()).store.history.set_retention(seconds(retention), None, False)
