@@ -64,6 +64,11 @@ async def check(address: Address, schema: str) -> SchemaState:
     connection = await connect(address, engine=False)
     try:
         return await _state(connection, schema)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SchemaError(
+            f"this role may not look into schema {schema!r} ({error}): grant it USAGE on the "
+            "schema and its rights on what is in it"
+        ) from error
     finally:
         await connection.close()
 
@@ -76,7 +81,8 @@ async def migrate(address: Address, schema: str) -> list[Migration]:
         version = connection.get_server_version()
         if version.major < 15:
             raise SchemaError(f"PostgreSQL {version.major} is too old: Sexton needs 15 or newer")
-        async with connection.transaction():
+        # Read committed: whoever waited for the lock must see what was done under it.
+        async with connection.transaction(isolation="read_committed"):
             await connection.execute(
                 "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
             )
@@ -100,7 +106,8 @@ async def migrate(address: Address, schema: str) -> list[Migration]:
             await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
-            f"this role may not make schema {schema!r} ({error}): grant it CREATE on the database"
+            f"this role may not make schema {schema!r} ({error}): grant it CREATE on the "
+            "database, or make the schema for it, with this role as its owner"
         ) from error
     finally:
         await connection.close()
@@ -109,8 +116,12 @@ async def migrate(address: Address, schema: str) -> list[Migration]:
 
 async def _state(connection: asyncpg.Connection, schema: str) -> SchemaState:
     wanted = migrations()[-1].version
-    exists = await connection.fetchval("select to_regclass($1) is not null", f"{schema}.migration")
-    if not exists:
+    ours = await connection.fetchval(
+        "select count(*) = 3 from pg_attribute where attrelid = to_regclass($1) "
+        "and attname in ('version', 'name', 'applied_at')",
+        f"{schema}.migration",
+    )
+    if not ours:
         return SchemaState(schema, 0, wanted)
     found = await connection.fetchval(
         sql.for_schema("select max(version) from sexton.migration", schema)
@@ -129,7 +140,9 @@ async def _make_schema(connection: asyncpg.Connection, schema: str) -> None:
             f"schema {schema!r} holds tables that are not Sexton's: choose another with "
             "SEXTON_SCHEMA"
         )
-    await connection.execute(f"create schema if not exists {schema}")  # checked: a plain identifier
+    # Not `if not exists`: that wants CREATE on the database even where the schema is there.
+    if await connection.fetchval("select to_regnamespace($1) is null", schema):
+        await connection.execute(f"create schema {schema}")  # checked: a plain identifier
     await connection.execute(
         sql.for_schema(
             """

@@ -13,6 +13,7 @@ from sexton.errors import Unavailable
 from sexton.store.connection import ENGINE_BEGIN, Address, connect, is_lost, say
 
 IDLE_FOR = 60.0
+_OF_ASYNCPG = (asyncpg.PostgresError, asyncpg.InterfaceError)
 Row = Any  # asyncpg.Record, which has no types of its own
 
 
@@ -63,8 +64,9 @@ class _Guarded:
             await connection.execute(ENGINE_BEGIN, timeout=patience)
             try:
                 rows = await connection.fetch(query, *args, timeout=patience)
-            except asyncpg.PostgresError:
-                await connection.execute("rollback", timeout=patience)
+            except Exception as error:
+                if not is_lost(error):
+                    await connection.execute("rollback", timeout=patience)
                 raise
             await connection.execute("commit", timeout=patience)
             return rows
@@ -112,9 +114,25 @@ class Pool(_Guarded):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction for a caller's own statements."""
-        async with self._connection() as connection, connection.transaction():
-            yield connection
+        """A transaction for a caller's own statements, and for whatever else is done in it."""
+        theirs: Exception | None = None
+        async with self._connection() as connection:
+            transaction = connection.transaction()
+            async with asyncio.timeout(self.address.patience):  # a half-open one shows here
+                await transaction.start()
+            try:
+                yield connection
+            except Exception as error:
+                if connection.is_closed() or (is_lost(error) and isinstance(error, _OF_ASYNCPG)):
+                    raise
+                # A timeout of the caller's own says nothing of this connection, and stays as it is.
+                theirs = error
+                async with asyncio.timeout(self.address.patience):
+                    await transaction.rollback()
+            else:
+                await transaction.commit()
+        if theirs is not None:
+            raise theirs
 
     async def _take(self) -> asyncpg.Connection:
         while True:

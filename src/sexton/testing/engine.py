@@ -21,7 +21,6 @@ from sexton.flow.claim import Claimer
 from sexton.flow.execute import Executor, Running
 from sexton.flow.settle import Settler, decide
 from sexton.flow.wake import CANCEL, Waker
-from sexton.flow.worker import declarations
 from sexton.store import Store
 from sexton.targets.job import Job
 from sexton.targets.task import Task
@@ -95,7 +94,9 @@ class Engine:
     async def _prepare(self) -> int:
         """What a worker sees to before it claims: its tasks, its lease, today's bucket."""
         if self._declared != self._app.tasks.keys():
-            await self.store.workers.declare(declarations(self._app.tasks))
+            await self.store.workers.declare(
+                [task.declaration for task in self._app.tasks.values()]
+            )
             self._declared = set(self._app.tasks)
         if self._worker is None or await self.store.workers.renew(self._worker) is None:
             lease = self._app.settings.lease
