@@ -212,7 +212,8 @@ class Sexton(Operations):
         address = await self.address()
         (await check(address, self.settings.schema)).demand_current()
         settings = self.settings
-        listen: Address | None = address
+        # A session that a pooler lends would take our LISTEN along to its next user.
+        listen = None if settings.pooler else address
         if settings.listen_url is not None:
             listen = Address(settings.listen_url, False, settings.patience)
         return Worker(

@@ -102,6 +102,7 @@ class Client:
         self.before: Backend | None = None
         self.unanswered = 0
         self.half_sent = False
+        self.frozen = False
         self.answering: asyncio.Task[None] | None = None
 
 
@@ -149,6 +150,11 @@ class TransactionPooler:
         async with self._returned:
             await self._returned.wait_for(lambda: len(self._idle) == self._size)
         return {each for backend in self._idle for each in await backend.ask(RESIDUE)}
+
+    def freeze(self) -> None:
+        """The clients there are hear nothing any more, and are not hung up on; new ones do."""
+        for client in self._clients.values():
+            client.frozen = True
 
     # ── clients ─────────────────────────────────────────────────────────────
 
@@ -210,6 +216,8 @@ class TransactionPooler:
             kind, message = await _read(reader)
             if kind == b"X":
                 return
+            if client.frozen:
+                continue
             if client.backend is None:
                 client.backend = client.before = await self._lend(client.before)
                 client.answering = self._spawn(self._answer(client, client.backend))
@@ -232,10 +240,11 @@ class TransactionPooler:
                         # Before the client knows: its next message must find another backend.
                         client.backend = None
                         await self._take_back(backend)
-                        client.writer.write(message)
-                        return
-                client.writer.write(message)
-                await client.writer.drain()
+                if not client.frozen:
+                    client.writer.write(message)
+                    await client.writer.drain()
+                if client.backend is None:
+                    return
         except (ConnectionError, asyncio.IncompleteReadError):
             client.writer.transport.abort()
 

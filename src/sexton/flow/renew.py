@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sexton.domain.lease import Lease
-from sexton.errors import SextonError
 from sexton.flow.keep import Backoff, wait
 from sexton.store import Clock, Line, Store
 from sexton.store.connection import Address, is_transient, say
@@ -107,8 +106,9 @@ class LeaseKeeper:
                 worker = await store.workers.register(
                     mine.name, mine.queues, mine.version, mine.lease
                 )
-            except SextonError as error:
-                log.debug("cannot register: %s", say(error))
+            except Exception as error:
+                if not is_transient(error):
+                    log.exception("registering failed and will be tried again")
                 self.steady_since = time.monotonic()
                 await wait(stop, backoff.next())
                 continue

@@ -27,6 +27,7 @@ PING_EVERY = 5.0
 ECHO_WITHIN = 3.0
 CANCEL = "#"
 ECHO = "?"
+_LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class Waker:
@@ -83,6 +84,7 @@ class Listener:
         self, address: Address, schema: str, on_wake: Callable[[str | None], None]
     ) -> None:
         self._address = address
+        self._patience = min(PING_EVERY, address.patience)
         self._channel = f"{schema}.wake"
         self._on_wake = on_wake
         self._echoed = asyncio.Event()
@@ -92,36 +94,40 @@ class Listener:
         """Listen until told to stop; `on_wake(None)` after every gap, for what was missed in it."""
         backoff = Backoff()
         while not stop.is_set():
+            connection = None
             try:
                 connection = await connect(self._address, engine=False)
-            except SextonError as error:
-                log.debug("cannot listen: %s", say(error))
-                await wait(stop, backoff.next())
-                continue
-            try:
                 await self._listen(connection, stop)
                 backoff.clear()
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-                log.info("the listening connection was lost (%s); opening another", say(error))
+            except Exception as error:
+                if connection is not None:
+                    log.info("the listening connection was lost (%s); opening another", say(error))
                 await wait(stop, backoff.next())
             finally:
                 self.hears = False
-                connection.terminate()
+                if connection is not None:
+                    connection.terminate()
 
-    async def _listen(self, connection: asyncpg.Connection, stop: asyncio.Event) -> None:
-        patience = min(PING_EVERY, self._address.patience)
-        await connection.add_listener(self._channel, self._heard)
+    async def _listen(self, connection: asyncpg.Connection) -> None:
+        async with asyncio.timeout(self._patience):
+            await connection.add_listener(self._channel, self._heard)
         self._on_wake(None)
         self._echoed.clear()
-        await connection.execute("select pg_notify($1, $2)", self._channel, ECHO, timeout=patience)
+        await self._ask_for_echo()
         self.hears = await wait(self._echoed, ECHO_WITHIN)
-        if not self.hears and not stop.is_set():
+        if not self.hears:
             log.warning(
                 "notifications do not arrive here (a transaction pooler?): polling instead; "
                 "set SEXTON_LISTEN_URL to a direct way to PostgreSQL"
             )
-        while not await wait(stop, PING_EVERY):
-            await connection.fetchval("select 1", timeout=patience)
+
+    async def _ask_for_echo(self) -> None:
+        """From another connection: a pooler may well bring us what we send in our own."""
+        other = await connect(self._address, engine=False)
+        try:
+            await other.execute(f"notify \"{self._channel}\", '{ECHO}'", timeout=self._patience)
+        finally:
+            other.terminate()
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         if payload == ECHO:

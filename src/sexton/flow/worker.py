@@ -108,10 +108,21 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; then finish, release what is left, and leave."""
-        await self._store.workers.declare([task.declaration for task in self._tasks.values()])
-        await prune.run_once(self._store)
+        try:
+            declared = [task.declaration for task in self._tasks.values()]
+            await self._store.workers.declare(declared)
+            await prune.run_once(self._store)
+        except BaseException:
+            await self._close()
+            raise
         self._keeper.start()
         log.info("worker %s serves %s", self.name, _said(self._queues))
+        if self._listener is None:
+            log.warning(
+                "no notifications through a transaction pooler: polling every %g s instead; "
+                "set SEXTON_LISTEN_URL to a direct way to PostgreSQL",
+                self._settings.poll,
+            )
         settling = asyncio.create_task(self._settler.run())
         keeping = [asyncio.create_task(each) for each in self._loops()]
         fetching = [asyncio.create_task(each.run()) for each in self._fetchers.values()]
@@ -174,11 +185,14 @@ class Worker:
             if self._worker is not None:
                 await self._store.workers.leave(self._worker)
         await self._keeper.stop()
+        await self._close()
+        log.info("worker %s left after %d jobs", self.name, self.finished)
+
+    async def _close(self) -> None:
         await self._executor.close()
         for line in self._lines:
             await line.close()
         await self._pool.close()
-        log.info("worker %s left after %d jobs", self.name, self.finished)
 
     async def _until_empty(self, seconds: float, hurried: bool = True) -> None:
         """Until nothing runs here any more, the time is over, or somebody is in a hurry."""

@@ -63,7 +63,8 @@ async def check(address: Address, schema: str) -> SchemaState:
     """How the database stands, changing nothing."""
     connection = await connect(address, engine=False)
     try:
-        return await _state(connection, schema)
+        async with connection.transaction():  # so that even a pooler nobody told us of lets it be
+            return await _state(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"this role may not look into schema {schema!r} ({error}): grant it USAGE on the "
