@@ -102,7 +102,7 @@ async def test_the_tour_of_the_readme_runs_from_top_to_bottom(
             ("succeeded", "succeeded"),
         ]
         for task, times in (("rebuild_index", 4), ("mark_sent", 1), ("mark_sent_too", 1)):
-            assert became(ran, task) == [("succeeded", "succeeded")] * times
+            assert became(ran, task) == [("succeeded", "succeeded")] * times, ran[-1]
         assert [each.result for each in ran if each.task == "import_file"] == [3]
     connection = await asyncpg.connect(database_url)
     marked = await connection.fetchval(
@@ -183,11 +183,11 @@ def test_every_setting_is_in_the_readme_and_every_one_named_exists() -> None:
 
 
 def test_the_defaults_in_the_readme_are_the_real_ones() -> None:
-    shown = dict(
-        (row[1].strip(" `"), row[2].strip(" `").removesuffix(" s").replace(",", ""))
+    shown = {
+        row[1].strip(" `"): row[2].strip(" `").removesuffix(" s").replace(",", "")
         for row in (line.split("|") for line in README.read_text().splitlines())
         if len(row) == 5 and row[1].startswith(" `SEXTON_")
-    )
+    }
     for field in fields(Settings):
         default = {None: "–", False: "no"}.get(field.default, field.default)
         if field.name == "data_folder":

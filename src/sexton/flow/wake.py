@@ -97,8 +97,11 @@ class Listener:
             connection = None
             try:
                 connection = await connect(self._address, engine=False)
-                await self._listen(connection, stop)
+                await self._listen(connection)
                 backoff.clear()
+                while not await wait(stop, PING_EVERY):
+                    async with asyncio.timeout(self._patience):
+                        await connection.execute("select 1")
             except Exception as error:
                 if connection is not None:
                     log.info("the listening connection was lost (%s); opening another", say(error))
