@@ -16,6 +16,7 @@ PAGES = [
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.py)\n")
 _INLINE = re.compile(r"`(sexton [^`]+)`")
+_NAMED_FILE = re.compile(r"`((?:[\w.]+/)+\w+\.(?:py|sql|md|mjs))`")
 _LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -63,6 +64,11 @@ def links(page: Path) -> list[str]:
     """Those that stay in the repository."""
     found = _LINK.findall(_BLOCK.sub("", page.read_text()))
     return [link for link in found if not re.match(r"\w+:", link)]
+
+
+def files(page: Path) -> list[str]:
+    """Files of the repository that the text names, by a path."""
+    return _NAMED_FILE.findall(_BLOCK.sub("", page.read_text()))
 
 
 def anchors(page: Path) -> set[str]:

@@ -53,7 +53,8 @@ def compiled(block: Block, page: Path) -> CodeType:
     """With the page's own line numbers, and `await` allowed as inside an async function."""
     text = "\n" * (block.line - 1) + block.text
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    return compile(text, named(page), "exec", flags=flags, dont_inherit=True)
+    code: CodeType = compile(text, named(page), "exec", flags=flags, dont_inherit=True)
+    return code
 
 
 async def run(page: Path, folder: Path) -> dict[str, Any]:
@@ -189,11 +190,16 @@ def test_the_defaults_in_the_readme_are_the_real_ones() -> None:
         if len(row) == 5 and row[1].startswith(" `SEXTON_")
     }
     for field in fields(Settings):
-        default = {None: "–", False: "no"}.get(field.default, field.default)
+        default: Any = field.default
         if field.name == "data_folder":
-            default = "./.sexton"
-        said = shown[f"SEXTON_{field.name.upper()}"]
-        assert said == (f"{default:g}" if isinstance(default, float) else str(default))
+            expected = "./.sexton"
+        elif default is None:
+            expected = "–"
+        elif isinstance(default, bool):
+            expected = "yes" if default else "no"
+        else:
+            expected = f"{default:g}" if isinstance(default, float) else str(default)
+        assert shown[f"SEXTON_{field.name.upper()}"] == expected, field.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -204,6 +210,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert target.exists(), f"{named(page)} links to {link}"
         if fragment:
             assert fragment in pages.anchors(target), f"{named(page)} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    places = (ROOT, ROOT / "src" / "sexton", ROOT / "src", page.parent)
+    for file in pages.files(page):
+        assert any((place / file).exists() for place in places), f"{named(page)} names {file}"
 
 
 def test_the_decisions_are_numbered_without_a_gap_and_listed() -> None:

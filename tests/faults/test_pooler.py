@@ -43,6 +43,7 @@ async def test_this_pooler_breaks_whoever_needs_a_session(
     async with TransactionPooler(server.socket, name_of(database_url)) as pooler:
         one, two = [await asyncpg.connect(pooler.url) for _ in range(2)]
         await one.execute("set work_mem = '77MB'")
+        assert await one.fetchval("show work_mem") != "77MB"
         with pytest.raises(asyncpg.InvalidSQLStatementNameError):
             await one.fetchval("show work_mem")
         await two.execute("listen channel")

@@ -34,7 +34,8 @@ RESIDUE = """
     union all select 'listen ' || channel from pg_listening_channels() as channel
     union all select 'lock ' || objid from pg_locks
         where locktype = 'advisory' and pid = pg_backend_pid()
-    union all select 'setting ' || name from pg_settings where source = 'session'
+    union all select 'setting ' || name from pg_settings
+        where source = 'session' and setting is distinct from reset_val
     union all select 'cursor ' || name from pg_cursors where is_holdable
     union all select 'table ' || relname from pg_class where relnamespace = pg_my_temp_schema()
 """

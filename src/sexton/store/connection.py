@@ -27,6 +27,11 @@ ENGINE_BEGIN = "; ".join(
 )
 # Limits are counted after their lock was had: an older snapshot would not see who came before.
 _ISOLATION = {"default_transaction_isolation": "read committed"}
+# The array types of our statements.
+_ARRAYS = "select " + ", ".join(
+    f"null::{name}[]"
+    for name in ("text", "boolean", "smallint", "integer", "bigint", "float8", "timestamptz")
+)
 
 _LOST = (
     OSError,
@@ -89,7 +94,10 @@ class Address:
 async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
     """One connection, or an error that says what to do."""
     try:
-        return await asyncpg.connect(**address.options(engine=engine))
+        connection = await asyncpg.connect(**address.options(engine=engine))
+        if address.pooler:
+            await _learn_types(connection, address.patience)
+        return connection
     except asyncpg.ProtocolViolationError as error:
         if "startup parameter" not in str(error):
             raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error
@@ -101,3 +109,19 @@ async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
         raise ConfigurationError(f"PostgreSQL refused the connection: {say(error)}") from error
     except _LOST as error:
         raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error
+
+
+async def _learn_types(connection: asyncpg.Connection, patience: float) -> None:
+    """Ask about arrays now, and roll back: asyncpg sets jit in the session when it first meets one.
+
+    In a session that a pooler lends, that would stay behind for somebody else.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.fetch(_ARRAYS)
+            await transaction.rollback()
+    except BaseException:
+        connection.terminate()
+        raise
