@@ -209,9 +209,10 @@ class Sexton(Operations):
         name: str | None = None,
     ) -> Worker:
         """A worker for these queues, or for all that our tasks name; not running yet."""
-        address = await self.address()
-        (await check(address, self.settings.schema)).demand_current()
         settings = self.settings
+        client = await self.client()
+        address = client.address
+        (await check(address, settings.schema)).demand_current()
         # A session that a pooler lends would take our LISTEN along to its next user.
         listen = None if settings.pooler else address
         if settings.listen_url is not None:
@@ -219,6 +220,7 @@ class Sexton(Operations):
         return Worker(
             address=address,
             listen=listen,
+            pool=client.pool,
             settings=settings,
             tasks=self.tasks,
             queues=self._slots(queues, concurrency),

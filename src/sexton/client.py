@@ -89,15 +89,14 @@ class Client:
         queues: set[str] = set()
         drawn = iter(calls)
         size = FIRST_BATCH
-        now, ids = await jobs.reserve(size)
         sending: asyncio.Task[list[Enqueued]] | None = None
         try:
             while batch := [call.job for call in itertools.islice(drawn, size)]:
                 if sending is not None:
                     enqueued += await sending
-                    now, ids = await jobs.reserve(len(batch))
+                now, ids = await jobs.reserve(len(batch))
                 queues.update({job.queue for job in batch})
-                sending = asyncio.create_task(_enqueue_batch(jobs, now, ids[: len(batch)], batch))
+                sending = asyncio.create_task(_enqueue_batch(jobs, now, ids, batch))
                 await asyncio.sleep(0)
                 size = min(2 * size, LARGEST_BATCH)
             if sending is not None:

@@ -1,6 +1,7 @@
 """Looking at jobs and operating on them: everything that is neither enqueueing nor working."""
 
 from datetime import datetime
+from typing import Literal
 
 from sexton.client import Client
 from sexton.domain.duration import Duration, seconds
@@ -111,8 +112,24 @@ class Operations:
     async def workers(self) -> list[WorkerView]:
         return await (await self.client()).store.workers.living()
 
-    async def keep_history(self, retention: Duration) -> None:
-        """How long this installation keeps attempts: whole days, at least one."""
-        if seconds(retention) < 86400:
-            raise ConfigurationError(f"history is kept in days: {retention!r} is less than one")
-        await (await self.client()).store.history.set_retention(seconds(retention), None, False)
+    async def keep_history(
+        self,
+        retention: Duration | None = None,
+        *,
+        dead: Duration | Literal["forever"] | None = None,
+    ) -> tuple[float, float | None]:
+        """Set how long this installation keeps attempts (90 days) and dead jobs (for ever).
+
+        Both in whole days, at least one; None leaves one as it is. Returns what holds now, in
+        seconds.
+        """
+        kept = None if retention is None else _days(retention)
+        buried = None if dead in (None, "forever") else _days(dead)
+        history = (await self.client()).store.history
+        return await history.set_retention(kept, buried, dead is not None)
+
+
+def _days(length: Duration) -> float:
+    if seconds(length) < 86400:
+        raise ConfigurationError(f"history is kept in days: {length!r} is less than one")
+    return seconds(length)

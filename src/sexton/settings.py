@@ -84,7 +84,8 @@ class Settings:
             name = variable.removeprefix(_PREFIX).lower()
             if name in known:
                 values[name] = text
-            elif not _NOT_OURS.match(name) and (hint := did_you_mean(name, known)):
+            elif not _NOT_OURS.match(name) and did_you_mean(name, known):
+                hint = did_you_mean(variable, [_PREFIX + each.upper() for each in known])
                 raise ConfigurationError(f"{variable} is not a setting{hint}")
         values.update({name: value for name, value in given.items() if value is not None})
         return cls(**{name: _read(name, known[name].type, text) for name, text in values.items()})

@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_is_exit_code_3_and_one_line(embedded_cli: Cl
     assert said.err.startswith("sexton: cannot reach PostgreSQL")
     told = embedded_cli("job", "ls", "--debug", SEXTON_DATABASE_URL=nowhere)
     assert (told.code, "Traceback" in told.err) == (3, True)
-    folder = embedded_cli("queues", "--data-folder", "/proc/nothing/here")
+    folder = embedded_cli("migrate", "--data-folder", "/proc/nothing/here")
     assert (folder.code, folder.err.count("\n")) == (3, 1)
 
 
@@ -131,3 +131,10 @@ def test_an_application_is_found_in_the_current_folder(cli: Cli) -> None:
     said = cli("worker", "shop:apq")
     assert said.code == 2
     assert said.err == "sexton: module 'shop' has no 'apq'; did you mean 'app'?\n"
+
+
+def test_to_look_for_jobs_is_no_reason_to_make_a_database(embedded_cli: Cli) -> None:
+    said = embedded_cli("job", "ls", "--data-folder", str(embedded_cli.folder / "nothing"))
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "there is no Sexton in" in said.err
+    assert not (embedded_cli.folder / "nothing").exists()

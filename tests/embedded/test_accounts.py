@@ -12,7 +12,7 @@ from sexton.embedded import EmbeddedServer, binaries, default_folder
 from sexton.errors import EmbeddedError
 
 from .conftest import NewUser
-from .support import NOBODY, ROOT, as_root, query, running
+from .support import NOBODY, ROOT, as_root, ended, query, running
 
 
 def modes(path: Path) -> dict[Path, tuple[int, int, int]]:
@@ -152,7 +152,7 @@ def test_what_root_does_in_a_users_folder_does_not_lock_that_user_out(
         assert user.opened()["pid"] == pid
     assert running(pid)
     user.close()
-    assert not running(pid)
+    assert ended(pid)
     again = new_user(folder, as_nobody=True)
     again.opened()
     again.close()

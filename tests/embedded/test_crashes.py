@@ -30,7 +30,7 @@ def test_the_guard_of_a_killed_user_leaves_the_server_to_the_others(
     doomed.kill()
     assert query(said["url"], "select 1") == 1
     other.close()
-    assert not running(said["pid"])
+    assert ended(said["pid"])
 
 
 def test_data_survives_a_kill_of_the_postmaster(made: Path) -> None:
@@ -52,7 +52,7 @@ def test_data_survives_an_immediate_stop_and_a_start_by_hand(made: Path) -> None
         assert server.run("pg_ctl", "start", "-w", "-D", data).returncode == 0
         assert query(server.url, "select answer from kept") == 42
         pid = server.pid
-    assert not running(pid)
+    assert ended(pid)
 
 
 def test_a_server_that_lost_users_and_guard_is_adopted_and_guarded_again(
@@ -63,7 +63,7 @@ def test_a_server_that_lost_users_and_guard_is_adopted_and_guarded_again(
         assert server.pid == pid
         assert guards(made)
         assert query(server.url, "select 1") == 1
-    assert not running(pid)
+    assert ended(pid)
 
 
 def test_a_stop_whose_author_was_killed_is_completed_by_the_next_user(

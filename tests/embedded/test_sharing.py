@@ -25,7 +25,7 @@ def test_the_last_of_three_processes_stops_the_server(made: Path, new_user: NewU
     users[1].close()
     assert running(pid)
     users[2].close()
-    assert not running(pid)
+    assert ended(pid)
 
 
 def test_ten_processes_opening_one_new_folder_at_once_share_one_server(
@@ -43,7 +43,7 @@ def test_ten_processes_opening_one_new_folder_at_once_share_one_server(
         user.go_on()
     for user in users:
         assert user.answer() == {"closed": True}
-    assert not running(answers[0]["pid"])
+    assert ended(answers[0]["pid"])
 
 
 def test_users_who_come_go_and_die_at_once_never_meet_a_dead_server(
@@ -80,7 +80,7 @@ def test_handles_of_one_process_are_counted(made: Path) -> None:
     first.close()
     assert query(second.url, "select 1") == 1
     second.close()
-    assert not running(pid)
+    assert ended(pid)
     assert second.pid == 0
 
 
@@ -94,7 +94,7 @@ def test_a_forked_child_keeps_the_server_after_its_parent_left(
     assert query(said["url"], "select 1") == 1
     user.go_on()
     assert ended(said["child"])
-    assert not running(said["pid"])
+    assert ended(said["pid"])
 
 
 def test_a_program_started_by_a_user_does_not_keep_the_server(
@@ -103,7 +103,7 @@ def test_a_program_started_by_a_user_does_not_keep_the_server(
     user = new_user(made, "exec")
     said = user.opened()
     assert user.answer() == {"closed": True}
-    assert not running(said["pid"])
+    assert ended(said["pid"])
     assert running(said["child"])
     assert user.process.stdin
     user.process.stdin.close()

@@ -96,6 +96,15 @@ async def test_a_key_is_held_on_for_the_window_it_asked_for(address: Address) ->
         assert not (await worker.enqueue("t", key="k")).duplicate
 
 
+async def test_a_key_is_free_at_once_when_its_job_was_cancelled_or_died(address: Address) -> None:
+    async with hands(address) as worker:
+        for outcome in (Cancelled(), Failed("x", permanent=True)):
+            await worker.enqueue("t", key="k", key_held_for=60.0)
+            [claim] = await worker.claim()
+            await worker.settle(claim, outcome)
+        assert not (await worker.enqueue("t", key="k")).duplicate
+
+
 async def test_redriven_jobs_get_a_fresh_budget_and_keep_counting(address: Address) -> None:
     retry = Retry(max_attempts=1)
     async with hands(address) as worker:

@@ -459,6 +459,22 @@ async def test_an_unknown_task_is_put_back_not_failed(app: Sexton, database_url:
     assert (job.state, job.attempt, job.attempts[0].outcome) == ("waiting", 0, "snoozed")
 
 
+async def test_a_job_older_than_its_maximum_age_is_not_started(app: Sexton) -> None:
+    ran: list[int] = []
+
+    @app.task(retry=Retry(max_age=3600))
+    async def late(n: int) -> None:
+        ran.append(n)
+
+    async with app:
+        old, young = await late.enqueue(1, expires_in=0), await late.enqueue(2)
+    async with working(app):
+        assert (await ended(app, young.id)).state == "succeeded"
+        job = await ended(app, old.id)
+        assert [dead.reason for dead in await app.dead()] == ["expired"]
+    assert (job.state, ran) == ("dead", [2])
+
+
 async def test_a_result_that_is_not_json_does_not_undo_the_work(app: Sexton) -> None:
     @app.task
     async def odd() -> Any:

@@ -69,12 +69,24 @@ def run(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
     """Open an application, let `work` have it, and close it again before anything is printed."""
 
     async def main() -> T:
-        async with options(context).application() as app:
+        application = options(context).application()
+        _demand_somewhere(application.settings)
+        async with application as app:
             if app.settings.database_url is not None:
                 (await app.schema_state()).demand_current()
             return await work(app)
 
     return run_loop(main())
+
+
+def _demand_somewhere(settings: Settings) -> None:
+    """To look for jobs is no reason to make a database."""
+    folder = settings.data_folder or default_folder(Path.cwd())
+    if settings.database_url is None and not folder.exists():
+        raise ConfigurationError(
+            f"there is no Sexton in {folder}: go to its folder, set SEXTON_DATABASE_URL, or make "
+            "one here with `sexton migrate` or `sexton dev`"
+        )
 
 
 @contextlib.asynccontextmanager

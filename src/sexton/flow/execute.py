@@ -70,6 +70,9 @@ class Executor:
         if task is None:
             self._finished(running, _unknown(claim), _PLAIN)
             return
+        if claim.expires_at is not None and claim.claimed_at >= claim.expires_at:
+            self._finished(running, Failed("it was not started within its maximum age"), task.retry)
+            return
         if task.timeout is not None:
             running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
         if task.runs == "process":

@@ -50,17 +50,18 @@ class Worker:
         *,
         address: Address,
         listen: Address | None,
+        pool: Pool,
         settings: Settings,
         tasks: Mapping[str, Task[Any, Any]],
         queues: Mapping[str, int],
         clock: Clock | None = None,
         name: str | None = None,
     ) -> None:
+        self._address = address
         self._settings = settings
         self._tasks = tasks
         self._queues = dict(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._pool = Pool(address, settings.pool_size)
         self._lines = [Line(address) for _ in range(3)]
         schema = settings.schema
         claiming, settling, keeping = (Store(line, schema, clock) for line in self._lines)
@@ -76,7 +77,7 @@ class Worker:
         self._empty.set()
         self.started = asyncio.Event()
         self.finished = 0
-        channel = WorkerChannel(self._pool, settling, settings.max_result_bytes)
+        channel = WorkerChannel(pool, settling, settings.max_result_bytes)
         self._channel = channel
         self._executor = Executor(channel, self._ended, settings.max_result_bytes)
         self._outage = Outage()
@@ -116,7 +117,7 @@ class Worker:
             await self._close()
             raise
         self._keeper.start()
-        log.info("worker %s serves %s", self.name, _said(self._queues))
+        log.info("worker %s serves %s at %s", self.name, _said(self._queues), self._address)
         if self._listener is None:
             log.warning(
                 "no notifications through a transaction pooler: polling every %g s instead; "
@@ -192,7 +193,6 @@ class Worker:
         await self._executor.close()
         for line in self._lines:
             await line.close()
-        await self._pool.close()
 
     async def _until_empty(self, seconds: float, hurried: bool = True) -> None:
         """Until nothing runs here any more, the time is over, or somebody is in a hurry."""

@@ -51,13 +51,13 @@ kept as (
     update sexton.held_key as held
     set held_until = ended.now + ended.key_held_for
     from ended
-    where ended.key_held_for is not null and ended.next <> 'dead'
+    where ended.key_held_for is not null and ended.next = 'succeeded'
         and held.task = ended.task and held.key = ended.key and held.job_id = ended.id
 ),
 freed as (
     delete from sexton.held_key as held
     using ended
-    where ended.key is not null and (ended.key_held_for is null or ended.next = 'dead')
+    where ended.key is not null and (ended.key_held_for is null or ended.next <> 'succeeded')
         and held.task = ended.task and held.key = ended.key and held.job_id = ended.id
 )
 insert into sexton.attempt (

@@ -1,6 +1,7 @@
 """Opening connections, and telling a lost server from a wrong statement."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,10 @@ class Address:
     url: str
     pooler: bool = False
     patience: float = 10.0
+
+    def __str__(self) -> str:
+        """For logs: without the password."""
+        return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", self.url)
 
     def options(self, *, engine: bool) -> dict[str, Any]:
         """What asyncpg's connect and create_pool have in common."""

@@ -179,17 +179,22 @@ declare
     made   integer := 0;
 begin
     for day in
-        select wanted.day::date
-        from generate_series(first_day, last_day, interval '1 day') as wanted (day)
-        where to_regclass(format('sexton.%I', to_char(wanted.day, '"attempt_"YYYYMMDD'))) is null
-        order by wanted.day
+        -- Days are counted, because a series of dates is one of local midnights, and not every day has one.
+        select first_day + n
+        from generate_series(0, last_day - first_day) as n
+        where to_regclass(format('sexton.%I', to_char(first_day + n, '"attempt_"YYYYMMDD'))) is null
+        order by n
     loop
         if made = 0 then
             -- Two processes may want the same bucket: the second waits, then finds it made.
             perform pg_advisory_xact_lock(hashtextextended('sexton.make_buckets', 0));
         end if;
         bucket := to_char(day, '"attempt_"YYYYMMDD');
-        continue when to_regclass(format('sexton.%I', bucket)) is not null;
+        -- Not by to_regclass: it remembers, through the wait, that the bucket was not there.
+        continue when exists (
+            select from pg_inherits
+            join pg_class as child on child.oid = pg_inherits.inhrelid
+            where pg_inherits.inhparent = 'sexton.attempt'::regclass and child.relname = bucket);
         execute format(
             'create table sexton.%I (like sexton.attempt including defaults including constraints)', bucket);
         execute format(
