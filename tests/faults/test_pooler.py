@@ -132,7 +132,7 @@ async def test_a_worker_behind_a_pooler_does_everything_a_worker_does(
             async with job.transaction(result={"n": n}) as connection:
                 await connection.execute("insert into effect values ($1)", n)
                 if job.attempt == 1:
-                    raise RuntimeError("half way")
+                    raise TimeoutError("of the task's own")
 
         @app.task
         async def hang(job: Job) -> None:
@@ -153,6 +153,7 @@ async def test_a_worker_behind_a_pooler_does_everything_a_worker_does(
             assert most == 2
             written_as = await ended(app, written.id)
             assert (written_as.result, written_as.attempt) == ({"n": 7}, 2)
+            assert str(written_as.attempts[0].error).startswith("TimeoutError: of the task's own")
             assert await straight.fetchval("select array_agg(n) from effect") == [7]
 
             await begun.wait()
