@@ -110,7 +110,9 @@ class Fetcher:
             # meanwhile by those who thought us busy, and sleep.
             dry = 0 if claims else dry + 1
             due_in = await self.claimer.next_due_in()
-            sleep = self._poll if due_in is None else min(self._poll, max(due_in, SOONEST))
+            # One that is due and yet was not claimed is locked by somebody: no use in hurrying.
+            soonest = SOONEST if claims or (due_in or 0) > 0 else SETTLE_DOWN
+            sleep = self._poll if due_in is None else min(self._poll, max(due_in, soonest))
             if not idle:
                 sleep = min(sleep, SETTLE_DOWN)
             woken = await wait(self._wake, sleep)
