@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from sexton.domain.job import DeadJob, Enqueued, JobView
     from sexton.domain.retry import Retry
     from sexton.errors import (
+        ConfigurationError,
+        InvalidJob,
         JobCancelled,
         JobTimeout,
         LeaseLost,
@@ -17,14 +19,18 @@ if TYPE_CHECKING:
         RetryAfter,
         SextonError,
         Snooze,
+        Unavailable,
+        UnknownJob,
     )
     from sexton.targets.job import Job
     from sexton.targets.task import Call, Task
 
 __all__ = [
     "Call",
+    "ConfigurationError",
     "DeadJob",
     "Enqueued",
+    "InvalidJob",
     "Job",
     "JobCancelled",
     "JobTimeout",
@@ -37,6 +43,8 @@ __all__ = [
     "SextonError",
     "Snooze",
     "Task",
+    "Unavailable",
+    "UnknownJob",
 ]
 
 # Imported when first used: pytest loads our plugin, and so this package, in every project that
@@ -46,6 +54,8 @@ _HOMES = {
     "sexton.domain.job": ("DeadJob", "Enqueued", "JobView"),
     "sexton.domain.retry": ("Retry",),
     "sexton.errors": (
+        "ConfigurationError",
+        "InvalidJob",
         "JobCancelled",
         "JobTimeout",
         "LeaseLost",
@@ -53,6 +63,8 @@ _HOMES = {
         "RetryAfter",
         "SextonError",
         "Snooze",
+        "Unavailable",
+        "UnknownJob",
     ),
     "sexton.targets.job": ("Job",),
     "sexton.targets.task": ("Call", "Task"),

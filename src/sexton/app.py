@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from sexton.domain.duration import Duration
 from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
-from sexton.errors import ConfigurationError, did_you_mean
+from sexton.errors import ConfigurationError, InvalidJob, did_you_mean
 from sexton.flow.worker import Worker
 from sexton.operations import Operations
 from sexton.portal import Portal
@@ -23,11 +24,13 @@ from sexton.store import Clock
 from sexton.store.connection import Address
 from sexton.store.migrations import Migration, SchemaState, check, migrate
 from sexton.targets.arguments import encode
-from sexton.targets.task import Call, Task
+from sexton.targets.task import Call, Task, checked_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_CONCURRENCY = 50
+
+log = logging.getLogger("sexton.app")
 
 
 class Declare(Protocol):
@@ -105,6 +108,7 @@ class Sexton(Operations):
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            self._forget_closed_loops()
             address = await self.address()
             client = self._clients.setdefault(loop, Client(address, self.settings, self.clock))
         return client
@@ -130,13 +134,22 @@ class Sexton(Operations):
                 self._migrated = False
             return self._server
 
+    def _forget_closed_loops(self) -> None:
+        """`asyncio.run` for every enqueue must not leave a connection each."""
+        for loop in [each for each in self._clients if each.is_closed()]:
+            self._clients.pop(loop).pool.abandon()
+
+    def _revive(self) -> None:
+        """Opening the folder starts a server that crashed; ours stays open all the while."""
+        if self._server is not None:
+            EmbeddedServer.open(self._server.folder, bin_dir=self._server.bin_dir).close()
+
     async def close(self) -> None:
         """Close this loop's connections, and the embedded server if nobody else uses it."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
-        for loop in [each for each in self._clients if each.is_closed()]:
-            del self._clients[loop]
+        self._forget_closed_loops()
         if not self._clients and self._server is not None:
             server, self._server = self._server, None
             await asyncio.to_thread(server.close)
@@ -179,10 +192,14 @@ class Sexton(Operations):
         **options: Any,
     ) -> Enqueued:
         """Enqueue by name; also tasks that only the workers' code declares."""
-        name = task if isinstance(task, str) else task.name
+        name = checked_text("a task's name", task if isinstance(task, str) else task.name)
+        if not isinstance(arguments or {}, Mapping):
+            raise InvalidJob(f"arguments are given by name, as a dict, not as {arguments!r:.100}")
         if name in self.tasks:
             call = self.tasks[name].call(**(arguments or {})).options(**options)
             return await self.enqueue_call(call, connection)
+        if hint := did_you_mean(name, self.tasks):
+            log.warning("task %r is not declared in this application%s", name, hint)
         payload = encode(dict(arguments or {}), f"task {name!r}", self.max_payload_bytes)
         call = Call(self, NewJob(name, payload, "", None)).options(**options)
         return await (await self.client()).enqueue_named(call.job, connection)
@@ -226,6 +243,7 @@ class Sexton(Operations):
             queues=self._slots(queues, concurrency),
             clock=self.clock,
             name=name,
+            revive=self._revive if settings.database_url is None else None,
         )
 
     def _slots(
@@ -239,6 +257,9 @@ class Sexton(Operations):
         if isinstance(queues, str):
             queues = [queues]
         slots = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, concurrency)
+        for queue in slots.keys() - known:
+            hint = did_you_mean(str(queue), known)
+            log.warning("no task of this application has the queue %r%s", queue, hint)
         for queue, many in slots.items():
             if not isinstance(many, int) or not 1 <= many <= 100_000:
                 raise ConfigurationError(

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from sexton.domain.job import Enqueued, NewJob
+from sexton.errors import InvalidJob
 from sexton.flow.wake import Waker
 from sexton.settings import Settings
 from sexton.store import Borrowed, Clock, Jobs, Pool, Store
@@ -35,6 +36,12 @@ class Client:
         self.waker = Waker(self.store)
 
     async def enqueue(self, job: NewJob, connection: Any = None) -> Enqueued:
+        try:
+            return await self._enqueue(job, connection)
+        except (asyncpg.DataError, OverflowError) as error:
+            raise InvalidJob(f"task {job.task!r}: PostgreSQL cannot take this: {error}") from error
+
+    async def _enqueue(self, job: NewJob, connection: Any) -> Enqueued:
         if connection is not None:
             return await self._enqueue_in(connection, job)
         if job.key is None:
@@ -91,7 +98,7 @@ class Client:
         size = FIRST_BATCH
         sending: asyncio.Task[list[Enqueued]] | None = None
         try:
-            while batch := [call.job for call in itertools.islice(drawn, size)]:
+            while batch := [_job(call) for call in itertools.islice(drawn, size)]:
                 if sending is not None:
                     enqueued += await sending
                 now, ids = await jobs.reserve(len(batch))
@@ -124,6 +131,12 @@ class Client:
     async def close(self) -> None:
         await self.waker.close()
         await self.pool.close()
+
+
+def _job(call: Call) -> NewJob:
+    if not isinstance(call, Call):
+        raise InvalidJob(f"enqueue_many takes calls, like task.call(…), not {call!r:.100}")
+    return call.job
 
 
 async def _enqueue_batch(

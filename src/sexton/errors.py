@@ -6,7 +6,6 @@ SextonError
 ├── SchemaError             the database's schema and this code do not fit
 ├── Unavailable             PostgreSQL cannot be reached; nothing was acknowledged
 ├── InvalidJob              an enqueue that cannot be right; nothing was written
-│   └── UnknownTask
 ├── UnknownJob              no job has this id
 ├── LeaseLost               this attempt is no longer ours; what it writes is refused
 └── JobSignal               raised *by* a task to say what should happen next
@@ -44,10 +43,6 @@ class Unavailable(SextonError):
 
 class InvalidJob(SextonError):
     """An enqueue that cannot be right; nothing was written."""
-
-
-class UnknownTask(InvalidJob):
-    """No task of this name is declared."""
 
 
 class UnknownJob(SextonError):

@@ -5,8 +5,8 @@ from typing import Literal
 
 from sexton.client import Client
 from sexton.domain.duration import Duration, seconds
-from sexton.domain.job import DeadJob, JobView, State, StuckJobs
-from sexton.errors import ConfigurationError, UnknownJob
+from sexton.domain.job import LIVE_STATES, DeadJob, JobView, State, StuckJobs
+from sexton.errors import ConfigurationError, UnknownJob, did_you_mean
 from sexton.flow.wake import CANCEL
 from sexton.store.history import Counts, Redriven
 from sexton.store.workers import WorkerView
@@ -21,6 +21,8 @@ class Operations:
 
     async def job(self, id: int) -> JobView:
         """State, result, error and every attempt of a job."""
+        if isinstance(id, bool) or not isinstance(id, int) or not 0 < id < 2**63:
+            raise UnknownJob(f"{id!r} is not a job's id, which is a whole number")
         view = await (await self.client()).store.history.job(id)
         if view is None:
             raise UnknownJob(f"no job {id}, live, dead or in the history that is kept")
@@ -37,6 +39,11 @@ class Operations:
         limit: int = 50,
     ) -> list[JobView]:
         """Live jobs, newest first; `before` is the last id of the page before."""
+        if state is not None and state not in LIVE_STATES:
+            hint = did_you_mean(state, LIVE_STATES)
+            raise ConfigurationError(f"no live job is {state!r}: one of {LIVE_STATES}{hint}")
+        if limit < 1:
+            raise ConfigurationError(f"limit is {limit}; it must be at least 1")
         history = (await self.client()).store.history
         return await history.jobs(
             task=task, queue=queue, state=state, tag=tag, before=before, limit=limit

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from sexton.domain.duration import seconds
 from sexton.errors import ConfigurationError, did_you_mean
@@ -69,6 +70,11 @@ class Settings:
                     f"{name} must begin with postgresql://, for example "
                     "postgresql://user@host:5432/database"
                 )
+            if url is not None:
+                try:
+                    urlsplit(url).port  # noqa: B018 - looking at it checks it
+                except ValueError as error:
+                    raise ConfigurationError(f"{name}: {error}") from None
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
@@ -83,7 +89,8 @@ class Settings:
                 continue
             name = variable.removeprefix(_PREFIX).lower()
             if name in known:
-                values[name] = text
+                if text:  # set to nothing is not set
+                    values[name] = text
             elif not _NOT_OURS.match(name) and did_you_mean(name, known):
                 hint = did_you_mean(variable, [_PREFIX + each.upper() for each in known])
                 raise ConfigurationError(f"{variable} is not a setting{hint}")

@@ -12,11 +12,14 @@ from sexton import Job, Retry, Sexton
 from sexton.errors import ConfigurationError
 
 from ..engine.test_worker import ended, working
-from ..support.pooler import TransactionPooler, pgbouncer
+from ..support.pooler import PGBOUNCER, TransactionPooler, pgbouncer
 from ..support.postgres import Postgres
 from ..support.processes import until
 
-kinds = pytest.mark.parametrize("kind", ["another backend each time", "pgbouncer"])
+absent = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
+kinds = pytest.mark.parametrize(
+    "kind", ["another backend each time", pytest.param("pgbouncer", marks=absent)]
+)
 
 
 def name_of(url: str) -> str:

@@ -76,10 +76,11 @@ async def test_a_task_that_exits_its_worker_ends_dead_and_not_in_a_loop(database
         with crew(database_url) as workers:
             enqueued = await app.enqueue("kill_the_worker", {"n": 1})
             hard = await app.enqueue("kill_the_worker_hard", {"n": 2}, delay=1)
-            running = workers.start()
+            # One at a time: two that were claimed together would be lost together.
+            running = workers.start("default:1")
             while len(await app.dead()) < 2:
                 if running.process.poll() is not None:
-                    running = workers.start()
+                    running = workers.start("default:1")
                 await asyncio.sleep(0.05)
             for job in (await app.job(enqueued.id), await app.job(hard.id)):
                 assert job.state == "dead"

@@ -18,11 +18,10 @@ from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from .postgres import Postgres
 from .processes import until
 
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST, PROTOCOL_3 = 80877103, 80877104, 80877102, 196608
 ALLOWED = {
     *("user", "database", "application_name", "client_encoding"),
@@ -288,10 +287,8 @@ class TransactionPooler:
 
 @contextlib.asynccontextmanager
 async def pgbouncer(server: Postgres, database: str) -> AsyncIterator[str]:
-    """The real thing, in front of the same server; skips the test where it is not installed."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
+    """The real thing, in front of the same server."""
+    assert PGBOUNCER is not None
     # It does not run as root, and must be let in to the server's socket: as the server's own user.
     owner = os.stat(server.server.data_dir).st_uid
     port = _free_port()
@@ -316,7 +313,7 @@ async def pgbouncer(server: Postgres, database: str) -> AsyncIterator[str]:
         )
         with (folder / "log").open("w+") as log:
             process = subprocess.Popen(
-                [program, str(settings)],
+                [PGBOUNCER, str(settings)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 user=owner if os.geteuid() == 0 else None,

@@ -20,7 +20,7 @@ class Retry:
     cap: Duration = 300.0
     factor: float = 2.0
     max_age: Duration | None = None
-    never: tuple[type[BaseException], ...] = ()
+    never: type[BaseException] | tuple[type[BaseException], ...] = ()
     on: Mapping[type[BaseException], "Retry"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -30,6 +30,14 @@ class Retry:
             raise ValueError(f"max_attempts must be from 1 to 10,000, not {self.max_attempts}")
         if not 1 <= self.factor <= 100:
             raise ValueError(f"factor must be from 1 to 100, not {self.factor}")
+        never = tuple(self.never) if isinstance(self.never, tuple | list) else (self.never,)
+        for each in (*never, *self.on):
+            if not isinstance(each, type) or not issubclass(each, BaseException):
+                raise ValueError(f"never and on name exception classes, not {each!r}")
+        for policy in self.on.values():
+            if not isinstance(policy, Retry):
+                raise ValueError(f"on maps an exception to a Retry(…), not to {policy!r}")
+        object.__setattr__(self, "never", never)
         object.__setattr__(self, "base", seconds(self.base))
         object.__setattr__(self, "cap", seconds(self.cap))
         if self.max_age is not None:
@@ -40,10 +48,15 @@ class Retry:
         exponent = min(tries - 1, 64)
         return noise * min(seconds(self.cap), seconds(self.base) * self.factor**exponent)
 
+    @property
+    def never_again(self) -> tuple[type[BaseException], ...]:
+        """`never`, which may also be given as a single class."""
+        return self.never if isinstance(self.never, tuple) else (self.never,)
+
     def policy_for(self, error: BaseException) -> "Retry | None":
         """The policy for this exception: the nearest class wins; None means never again."""
         for cls in type(error).__mro__:
-            if cls in self.never:
+            if cls in self.never_again:
                 return None
             if cls in self.on:
                 return self.on[cls]

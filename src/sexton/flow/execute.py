@@ -24,7 +24,7 @@ from sexton.targets.job import Channel, Job
 from sexton.targets.process import ProcessPool
 from sexton.targets.task import Task
 from sexton.targets.threads import ThreadCall, ThreadPool
-from sexton.targets.verdict import raised, returned
+from sexton.targets.verdict import describe, raised, returned
 
 log = logging.getLogger("sexton.execute")
 
@@ -163,7 +163,10 @@ class Executor:
     ) -> tuple[Outcome, Retry]:
         stopping = isinstance(error, asyncio.CancelledError | JobTimeout | JobCancelled)
         if not stopping or running.stopped is None:
-            return raised(error, task.retry)
+            try:
+                return raised(error, task.retry)
+            except Exception as second:  # an exception that cannot even be looked at
+                return Failed(f"{type(error).__name__}, and then {describe(second)}"), Retry()
         match running.stopped:
             case "timeout":
                 return Failed(f"JobTimeout: it ran longer than {task.timeout:g} s"), task.retry

@@ -38,6 +38,7 @@ async def run_once(store: Store) -> int:
         ]
         reaped = await store.jobs.settle(settled)
         lost += len(reaped)
+        await store.jobs.notify_idle(sorted({each.queue for each in orphans if each.id in reaped}))
         if not reaped:
             break  # another reaper is at it
     if lost:

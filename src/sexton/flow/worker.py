@@ -6,12 +6,12 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from sexton import __version__
 from sexton.domain.job import Claim
-from sexton.domain.outcome import Outcome, Released, Succeeded
+from sexton.domain.outcome import Failed, Outcome, Released, Succeeded
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
 from sexton.errors import Unavailable
@@ -30,11 +30,13 @@ from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
 from sexton.store.connection import Address
 from sexton.targets.task import Task
+from sexton.targets.verdict import describe
 
 log = logging.getLogger("sexton.worker")
 
 PRUNE_EVERY = 600.0
 PROGRESS_EVERY = 1.0
+REVIVE_EVERY = 2.0
 # A claim whose answer was lost may be committed a while after that.
 STRAYS_EVERY = 10.0
 STRAYS_FOR = 600.0
@@ -56,8 +58,10 @@ class Worker:
         queues: Mapping[str, int],
         clock: Clock | None = None,
         name: str | None = None,
+        revive: Callable[[], None] | None = None,
     ) -> None:
         self._address = address
+        self._revive_server = revive
         self._settings = settings
         self._tasks = tasks
         self._queues = dict(queues)
@@ -140,6 +144,8 @@ class Worker:
             ("looking for strays", self._release_strays, STRAYS_EVERY),
             ("sweeping", self._sweep, self._settings.poll),
         ]
+        if self._revive_server is not None:
+            loops.append(("reviving PostgreSQL", self._revive, REVIVE_EVERY))
         kept = [keep_doing(n, step, every=s, stop=self._stop, log=log) for n, step, s in loops]
         return kept if self._listener is None else [*kept, self._listener.run(self._stop)]
 
@@ -164,6 +170,7 @@ class Worker:
         if self._held:
             log.info("stopping: %d jobs get %g s to finish", len(self._held), self._settings.grace)
             await self._until_empty(self._settings.grace)
+        released = {running.queue for running in self._held.values()}
         for running in list(self._held.values()):
             self._executor.stop(running, "shutdown")
         if self._held:
@@ -185,6 +192,8 @@ class Worker:
         with contextlib.suppress(Exception):
             if self._worker is not None:
                 await self._store.workers.leave(self._worker)
+            if released:
+                await self._store.jobs.notify_idle(sorted(released))
         await self._keeper.stop()
         await self._close()
         log.info("worker %s left after %d jobs", self.name, self.finished)
@@ -227,7 +236,11 @@ class Worker:
         for claim in claims:
             running = Running(claim, worker, queue, self._tasks.get(claim.task))
             self._held[claim.fence] = running
-            self._executor.start(running)
+            try:
+                self._executor.start(running)
+            except Exception as error:
+                log.exception("job %d could not be started", claim.id)
+                self._ended(running, Failed(describe(error), permanent=True), Retry())
 
     def _ended(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         """An attempt has its outcome: its slot is free at once, the settlement follows."""
@@ -243,7 +256,10 @@ class Worker:
             self._settled(claim, True)
         else:
             carried = running.job is not None and running.job.carried
-            self._settler.add(claim, decide(claim, outcome, retry), may_be_refused=carried)
+            settlement = decide(claim, outcome, retry)
+            if settlement.error is not None and not carried:
+                _say(claim, settlement)
+            self._settler.add(claim, settlement, may_be_refused=carried)
 
     def _settled(self, claim: Claim, ours: bool) -> None:
         running = self._held.pop(claim.fence, None)
@@ -294,6 +310,11 @@ class Worker:
         ):
             await reap.run_once(self._store)
 
+    async def _revive(self) -> None:
+        """The embedded server has nobody but its users to start it again after a crash."""
+        if self._outage.lasting and self._revive_server is not None:
+            await asyncio.to_thread(self._revive_server)
+
     # ── wake-ups ────────────────────────────────────────────────────────────
 
     def _wake(self, payload: str | None) -> None:
@@ -326,7 +347,12 @@ class Worker:
         if began < self._next_sweep:
             return
         for fetcher in self._fetchers.values():
-            await fetcher.claimer.sweep(self._store, fetcher.wake)
+            try:
+                await fetcher.claimer.sweep(self._store, fetcher.wake)
+            except Unavailable:
+                raise
+            except Exception:
+                log.exception("sweeping %s failed", fetcher.queue)
         ended = time.monotonic()
         self._next_sweep = ended + min(60.0, 20 * (ended - began))
 
@@ -334,6 +360,18 @@ class Worker:
         task = asyncio.create_task(work)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
+
+
+def _say(claim: Claim, settlement: Settlement) -> None:
+    """A line for what did not succeed: somebody has to look at a dead job, perhaps."""
+    level = logging.WARNING if settlement.next == "dead" else logging.INFO
+    then = "dead" if settlement.next == "dead" else f"again in {settlement.delay or 0:.1f} s"
+    log.log(
+        level,
+        "job %d (%.100s) %s at attempt %d, %s: %.300s",
+        *(claim.id, claim.task, settlement.outcome, claim.attempt, then),
+        (settlement.error or "").partition("\n")[0],
+    )
 
 
 def _said(queues: Mapping[str, int]) -> str:

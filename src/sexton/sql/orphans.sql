@@ -2,7 +2,7 @@
 -- A claim may be committed just after its worker was declared lost, so one that is gone is
 -- looked after for an hour.
 -- $1 limit  $2 now
-select job.id, job.fence, job.attempt - job.attempts_before as tries, worker.name as worker,
+select job.id, job.fence, job.queue, job.attempt - job.attempts_before as tries, worker.name as worker,
     extract(epoch from job.expires_at - coalesce($2::timestamptz, now()))::double precision as expires_in,
     task.max_attempts, task.retry_base, task.retry_factor, task.retry_cap
 from sexton.worker

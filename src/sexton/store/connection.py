@@ -1,9 +1,9 @@
 """Opening connections, and telling a lost server from a wrong statement."""
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
@@ -80,8 +80,14 @@ class Address:
     patience: float = 10.0
 
     def __str__(self) -> str:
-        """For logs: without the password."""
-        return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", self.url)
+        """For logs and messages: without the password, wherever it stands."""
+        parts = urlsplit(self.url)
+        user, at, host = parts.netloc.rpartition("@")
+        query = [each for each in parse_qsl(parts.query) if each[0] != "password"]
+        shown = f"{user.partition(':')[0]}{at}{host}"
+        return urlunsplit(parts._replace(netloc=shown, query=urlencode(query, safe="/")))
+
+    __repr__ = __str__
 
     def options(self, *, engine: bool) -> dict[str, Any]:
         """What asyncpg's connect and create_pool have in common."""
@@ -105,15 +111,17 @@ async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
         return connection
     except asyncpg.ProtocolViolationError as error:
         if "startup parameter" not in str(error):
-            raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error
+            raise Unavailable(f"cannot reach PostgreSQL at {address}: {say(error)}") from error
         raise ConfigurationError(
             f"a pooler stands before PostgreSQL ({error}): set SEXTON_POOLER=1, and "
             "SEXTON_LISTEN_URL to a direct way to PostgreSQL"
         ) from error
     except _REFUSED as error:
-        raise ConfigurationError(f"PostgreSQL refused the connection: {say(error)}") from error
+        raise ConfigurationError(
+            f"PostgreSQL at {address} refused the connection: {say(error)}"
+        ) from error
     except _LOST as error:
-        raise Unavailable(f"cannot reach PostgreSQL: {say(error)}") from error
+        raise Unavailable(f"cannot reach PostgreSQL at {address}: {say(error)}") from error
 
 
 async def _learn_types(connection: asyncpg.Connection, patience: float) -> None:

@@ -242,4 +242,8 @@ def _view(row: Row) -> JobView:
 
 
 def _loads(text: str | None) -> Any:
-    return None if text is None else msgspec.json.decode(text)
+    """PostgreSQL keeps JSON that Python cannot read, nested very deeply or with huge numbers."""
+    try:
+        return None if text is None else msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return {"unreadable": f"{text:.1000}"}

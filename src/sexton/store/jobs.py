@@ -25,6 +25,7 @@ class Orphan:
 
     id: int
     fence: int
+    queue: str
     tries: int
     worker: str
     expires_in: float | None
@@ -187,6 +188,7 @@ class Jobs:
             Orphan(
                 row["id"],
                 row["fence"],
+                row["queue"],
                 row["tries"],
                 row["worker"],
                 row["expires_in"],

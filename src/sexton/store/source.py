@@ -196,6 +196,14 @@ class Pool(_Guarded):
                 turn.set_result(None)
                 return
 
+    def abandon(self) -> None:
+        """Let go of connections whose event loop is closed already."""
+        idle, self._idle = self._idle, []
+        self._open = 0
+        for connection, _ in idle:
+            with contextlib.suppress(Exception):
+                connection.terminate()
+
     async def close(self) -> None:
         idle, self._idle = self._idle, []
         self._open -= len(idle)

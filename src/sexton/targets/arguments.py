@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +12,8 @@ import msgspec
 from sexton.errors import ConfigurationError, InvalidJob, did_you_mean
 
 _EMPTY = inspect.Parameter.empty
+# An escaped NUL, and not a backslash before the letters u0000.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class ArgumentMismatch(Exception):
@@ -20,8 +23,15 @@ class ArgumentMismatch(Exception):
 class Arguments:
     """One function's arguments: by name, as a JSON object."""
 
-    def __init__(self, function: Callable[..., Any], task: str, job_type: type) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        task: str,
+        job_type: type,
+        options: tuple[str, ...] = (),
+    ) -> None:
         self.task = task
+        self.options = options
         signature = inspect.signature(function)
         hints = _hints(function)
         parameters = list(signature.parameters.values())
@@ -63,6 +73,8 @@ class Arguments:
         return msgspec.json.Decoder(struct, dec_hook=_from_json)
 
     def _checked_type(self, name: str, kind: Any) -> Any:
+        if kind is object:
+            return Any
         try:
             msgspec.json.Decoder(msgspec.defstruct("Check", [(name, kind | msgspec.UnsetType)]))
             info = msgspec.inspect.type_info(kind)
@@ -93,7 +105,7 @@ class Arguments:
         if not self.open_ended:
             for name in given:
                 if name not in self.names:
-                    hint = did_you_mean(name, self.names)
+                    hint = did_you_mean(name, (*self.names, *self.options))
                     raise InvalidJob(f"task {self.task!r} has no argument {name!r}{hint}")
         if not self._required <= given.keys():
             missing = ", ".join(sorted(self._required - given.keys()))
@@ -107,6 +119,8 @@ class Arguments:
             self._decode(payload)
         except msgspec.ValidationError as error:
             raise InvalidJob(f"task {self.task!r}: {_readable(error)}") from None
+        except Exception as error:
+            raise InvalidJob(f"task {self.task!r}: {type(error).__name__}: {error}") from None
         return payload
 
     def decode(self, payload: str) -> dict[str, Any]:
@@ -116,6 +130,10 @@ class Arguments:
         except msgspec.ValidationError as error:
             raise ArgumentMismatch(
                 f"the payload does not fit task {self.task!r}: {_readable(error)}"
+            ) from None
+        except Exception as error:  # nested too deeply, or refused by a type of the user's
+            raise ArgumentMismatch(
+                f"the payload does not fit task {self.task!r}: {type(error).__name__}: {error}"
             ) from None
         for name in self._optional:
             if arguments[name] is msgspec.UNSET:
@@ -131,15 +149,16 @@ class Arguments:
 def encode(value: Any, where: str, limit: int) -> str:
     """JSON text that PostgreSQL's jsonb takes, or an error that says what is wrong with it."""
     try:
-        text = _encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raw = _encode(value)
+        text = raw.decode()
+    except Exception as error:  # whatever a type of the user's raises when it is looked at
         raise InvalidJob(f"{where}: {_not_json(value)} ({error})") from None
-    if len(text) > limit:
+    if len(raw) > limit:
         raise InvalidJob(
-            f"{where}: {len(text):,} bytes of JSON are more than the {limit:,} allowed; "
+            f"{where}: {len(raw):,} bytes of JSON are more than the {limit:,} allowed; "
             "keep the data elsewhere and pass a reference to it"
         )
-    if "\\u0000" in text:
+    if "\\u0000" in text and _NUL.search(text):
         raise InvalidJob(f"{where}: a string holds a NUL character, which PostgreSQL cannot keep")
     if "null" in text and _has_nan(value):
         raise InvalidJob(f"{where}: NaN and infinity are not JSON; pass None or a string")
@@ -167,7 +186,7 @@ def _not_json(value: Any) -> str:
         for name, part in value.items():
             try:
                 _encode(part).decode()
-            except (TypeError, ValueError, OverflowError, RecursionError):
+            except Exception:
                 return f"argument {name!r} of type {type(part).__name__} is not JSON"
     return f"{type(value).__name__} is not JSON"
 
@@ -206,7 +225,8 @@ def _job_parameter(
     parameters: list[inspect.Parameter], hints: Mapping[str, Any], job_type: type
 ) -> str | None:
     for each in parameters:
-        if hints.get(each.name) is job_type or each.annotation in (job_type, job_type.__name__):
+        hint = hints.get(each.name, each.annotation)
+        if hint in (job_type, job_type.__name__) or job_type in typing.get_args(hint):
             return each.name
     first = parameters[0] if parameters else None
     if first is not None and first.name == "job" and first.annotation is _EMPTY:

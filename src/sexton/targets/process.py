@@ -241,7 +241,7 @@ class ProcessPool:
             schema=job._channel.schema,
             module=task.function.__module__,
             function=task.function.__qualname__,
-            never=[protocol.class_name(each) for each in task.retry.never],
+            never=[protocol.class_name(each) for each in task.retry.never_again],
             on=[protocol.class_name(each) for each in task.retry.on],
         )
         if command.module == "__main__":

@@ -68,7 +68,7 @@ class Call:
         """Set when, where and under which key; returns itself."""
         job = self.job
         if key is not None:
-            job.key = _text("key", key, _LONGEST_KEY)
+            job.key = checked_text("key", key, _LONGEST_KEY)
         if key_held_for is not None:
             if job.key is None:
                 raise InvalidJob("key_held_for says how long a key is held on: it needs a key")
@@ -78,19 +78,21 @@ class Call:
                 raise InvalidJob(f"at must be a datetime with a time zone, not {at!r}")
             if delay is not None:
                 raise InvalidJob("give at or delay, not both")
+            if not 1900 <= at.year < 3000:
+                raise InvalidJob(f"at must be an instant between the years 1900 and 3000, not {at}")
             job.at = at
         if delay is not None:
             job.delay = _length("delay", delay)
         if priority is not None:
             job.priority = checked_priority(priority)
         if queue is not None:
-            job.queue = _text("queue", queue, _LONGEST_NAME)
+            job.queue = checked_text("queue", queue, _LONGEST_NAME)
         if tags is not None:
-            if isinstance(tags, str):
-                raise InvalidJob(f"tags must be a list of strings, not the string {tags!r}")
-            job.tags = [_text("tag", tag, _LONGEST_NAME) for tag in tags]
+            if not isinstance(tags, list | tuple | set | frozenset):
+                raise InvalidJob(f"tags must be a list of strings, not {tags!r}")
+            job.tags = [checked_text("tag", tag, _LONGEST_NAME) for tag in tags]
         if limit_key is not None:
-            job.limit_key = _text("limit_key", limit_key, _LONGEST_KEY)
+            job.limit_key = checked_text("limit_key", limit_key, _LONGEST_KEY)
         if expires_in is not None:
             job.expires_in = _length("expires_in", expires_in)
         return self
@@ -123,16 +125,27 @@ class Task(Generic[P, R]):
     ) -> None:
         self._app = app
         self.function = function
-        self.name = _text("a task's name", name or function.__name__, _LONGEST_NAME)
-        self.queue = _text("queue", queue, _LONGEST_NAME)
-        self.priority = checked_priority(priority)
+        if not inspect.isroutine(function):
+            raise ConfigurationError(f"a task is made of a function, not of {function!r:.100}")
+        if retry is not None and not isinstance(retry, Retry):
+            raise ConfigurationError(f"retry must be a Retry(…), not {retry!r:.100}")
+        try:
+            self.name = checked_text("a task's name", name or function.__name__)
+            self.queue = checked_text("queue", queue)
+            self.priority = checked_priority(priority)
+            self.timeout = None if timeout is None else seconds(timeout)
+        except (InvalidJob, ValueError) as error:
+            raise ConfigurationError(
+                f"{error}, in the declaration of {function.__name__}"
+            ) from None
+        if self.timeout == 0:
+            raise ConfigurationError(f"task {self.name!r}: a timeout of 0 lets nothing be done")
         self.retry = retry or Retry()
-        self.timeout = None if timeout is None else seconds(timeout)
         self.max_running = _limit("max_running", max_running)
         self.max_running_per_key = _limit("max_running_per_key", max_running_per_key)
         self.limited = max_running is not None or max_running_per_key is not None
         self.runs: Runs = _where_it_runs(function, process, self.name)
-        self.arguments = Arguments(function, self.name, Job)
+        self.arguments = Arguments(function, self.name, Job, OPTIONS)
         self._expires_in = None if self.retry.max_age is None else seconds(self.retry.max_age)
         self._clashing = [name for name in self.arguments.names if name in OPTIONS]
         self.__doc__ = function.__doc__
@@ -173,24 +186,74 @@ class Task(Generic[P, R]):
             job.expires_in = self._expires_in
         return Call(self._app, job)
 
-    async def enqueue(self, *args: Any, connection: Any = None, **given: Any) -> Enqueued:
-        """Make a job of a call: the task's arguments, and any of the options
-        key, key_held_for, at, delay, priority, queue, tags, limit_key, expires_in, connection."""
-        return await self._app.enqueue_call(self._split(args, given), connection)
+    async def enqueue(
+        self,
+        *args: Any,
+        key: str | None = None,
+        key_held_for: Duration | None = None,
+        at: datetime | None = None,
+        delay: Duration | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        tags: Sequence[str] | None = None,
+        limit_key: str | None = None,
+        expires_in: Duration | None = None,
+        connection: Any = None,
+        **arguments: Any,
+    ) -> Enqueued:
+        """Make a job of a call with these arguments; see `Call.options` for the options.
 
-    def enqueue_sync(self, *args: Any, connection: Any = None, **given: Any) -> Enqueued:
+        With `connection` it becomes part of the caller's own transaction.
+        """
+        call = self._call(args, arguments).options(
+            key=key,
+            key_held_for=key_held_for,
+            at=at,
+            delay=delay,
+            priority=priority,
+            queue=queue,
+            tags=tags,
+            limit_key=limit_key,
+            expires_in=expires_in,
+        )
+        return await self._app.enqueue_call(call, connection)
+
+    def enqueue_sync(
+        self,
+        *args: Any,
+        key: str | None = None,
+        key_held_for: Duration | None = None,
+        at: datetime | None = None,
+        delay: Duration | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        tags: Sequence[str] | None = None,
+        limit_key: str | None = None,
+        expires_in: Duration | None = None,
+        connection: Any = None,
+        **arguments: Any,
+    ) -> Enqueued:
         """`enqueue` for callers without an event loop: Django, Flask, a script."""
-        return self._app.enqueue_call_sync(self._split(args, given), connection)
+        call = self._call(args, arguments).options(
+            key=key,
+            key_held_for=key_held_for,
+            at=at,
+            delay=delay,
+            priority=priority,
+            queue=queue,
+            tags=tags,
+            limit_key=limit_key,
+            expires_in=expires_in,
+        )
+        return self._app.enqueue_call_sync(call, connection)
 
-    def _split(self, args: tuple[Any, ...], given: dict[str, Any]) -> Call:
+    def _call(self, args: tuple[Any, ...], arguments: dict[str, Any]) -> Call:
         if self._clashing:
             raise InvalidJob(
                 f"task {self.name!r} has arguments named like options of enqueue "
                 f"({', '.join(self._clashing)}): write {self.name}.call(…).enqueue(…)"
             )
-        options = {name: given.pop(name) for name in OPTIONS if name in given}
-        call = self.call(*args, **given)
-        return call.options(**options) if options else call
+        return self.call(*args, **arguments)
 
     def __repr__(self) -> str:
         return f"<Task {self.name} queue={self.queue}>"
@@ -232,11 +295,16 @@ def _length(name: str, value: Duration) -> float:
         raise InvalidJob(f"{name}: {error}") from None
 
 
-def _text(name: str, value: str, longest: int) -> str:
+def checked_text(name: str, value: str, longest: int = _LONGEST_NAME) -> str:
+    """A name or key that PostgreSQL can keep and index."""
     if not isinstance(value, str) or not value:
         raise InvalidJob(f"{name} must be a string that is not empty, not {value!r}")
-    if len(value) > longest:
-        raise InvalidJob(f"{name} is {len(value)} characters long; at most {longest} are allowed")
     if "\x00" in value:
         raise InvalidJob(f"{name} holds a NUL character, which PostgreSQL cannot keep")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidJob(f"{name} holds half a character: {value!r:.100}") from None
+    if size > longest:
+        raise InvalidJob(f"{name} is {size} bytes long; at most {longest} are allowed")
     return value

@@ -44,12 +44,20 @@ def describe(error: BaseException) -> str:
     if isinstance(error, PermanentFailure | RetryAfter | ArgumentMismatch):
         return clean(_line(error))
     try:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if not frame.filename.startswith(_OURS)]
-        shown = "".join(traceback.format_list(own[-20:]))
-        return clean(f"{_line(error)}\n{shown}" if shown else _line(error))
+        told = traceback.TracebackException.from_exception(error, compact=True)
+        _leave_us_out(told)
+        return clean(f"{_line(error)}\n{''.join(told.format())}")
     except Exception:
         return clean(f"{type(error).__name__} (its traceback could not be shown)")
+
+
+def _leave_us_out(told: traceback.TracebackException) -> None:
+    """Our own frames say nothing about the task; its causes and its group's exceptions do."""
+    theirs = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
+    told.stack = traceback.StackSummary.from_list(theirs[-20:])
+    for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
+        if other is not None:
+            _leave_us_out(other)
 
 
 def _line(error: BaseException) -> str:

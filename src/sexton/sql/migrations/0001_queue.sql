@@ -252,9 +252,27 @@ begin
         raise exception 'sexton.enqueue: queue, key and limit_key must not be empty strings'
             using errcode = 'invalid_parameter_value', hint = 'Leave them out, or pass null.';
     end if;
-    if not isfinite(coalesce(at, moment + delay, moment)) then
-        raise exception 'sexton.enqueue: an infinite instant is never due'
-            using errcode = 'invalid_parameter_value', hint = 'Give a real instant or delay.';
+    if coalesce(at, moment) >= timestamptz '3000-01-01 00:00:00+00' then
+        raise exception 'sexton.enqueue: % is too far away to ever be due', at
+            using errcode = 'invalid_parameter_value', hint = 'Give an instant before the year 3000.';
+    end if;
+    if least(delay, key_held_for, expires_in) < interval '0'
+        or greatest(delay, key_held_for, expires_in) > interval '100 years' then
+        raise exception 'sexton.enqueue: delay, key_held_for and expires_in are between 0 and 100 years'
+            using errcode = 'invalid_parameter_value', hint = 'For example ''90 seconds''.';
+    end if;
+    if key_held_for is not null and key is null then
+        raise exception 'sexton.enqueue: key_held_for says how long a key is held on: it needs a key'
+            using errcode = 'invalid_parameter_value', hint = 'Give a key, or leave key_held_for out.';
+    end if;
+    if greatest(octet_length(task), octet_length(queue)) > 200
+        or greatest(octet_length(key), octet_length(limit_key)) > 1000 then
+        raise exception 'sexton.enqueue: task and queue are at most 200 bytes, keys at most 1000'
+            using errcode = 'invalid_parameter_value', hint = 'Hash what is longer.';
+    end if;
+    if array_position(tags, null) is not null or '' = any (tags) then
+        raise exception 'sexton.enqueue: a tag is a string that is not empty'
+            using errcode = 'invalid_parameter_value', hint = 'Leave it out.';
     end if;
 
     select t.* into declared from sexton.task as t where t.name = task;
