@@ -6,8 +6,8 @@ import typer
 
 from sexton.cli.output import ExitCode, say, show_json
 from sexton.cli.parameters import Json
-from sexton.cli.session import embedded, options, run_loop
-from sexton.store.migrations import Migration, SchemaState
+from sexton.cli.session import embedded, is_somewhere, options, run_loop
+from sexton.store.migrations import Migration, SchemaState, migrations
 
 
 def migrate(
@@ -22,6 +22,8 @@ def migrate(
 
     async def look_or_change() -> tuple[list[Migration], SchemaState]:
         app = options(context).application()
+        if check and not is_somewhere(app.settings):
+            return [], SchemaState(app.settings.schema, 0, migrations()[-1].version)
         async with embedded(app.settings) as server:
             if server is not None:
                 # Given as a server of the user's: opening it then changes nothing by itself.

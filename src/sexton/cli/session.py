@@ -70,7 +70,11 @@ def run(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
 
     async def main() -> T:
         application = options(context).application()
-        _demand_somewhere(application.settings)
+        if not is_somewhere(application.settings):
+            raise ConfigurationError(
+                f"there is no Sexton in {_folder(application.settings)}: go to its folder, set "
+                "SEXTON_DATABASE_URL, or make one here with `sexton migrate` or `sexton dev`"
+            )
         async with application as app:
             if app.settings.database_url is not None:
                 (await app.schema_state()).demand_current()
@@ -79,14 +83,13 @@ def run(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
     return run_loop(main())
 
 
-def _demand_somewhere(settings: Settings) -> None:
+def is_somewhere(settings: Settings) -> bool:
     """To look for jobs is no reason to make a database."""
-    folder = settings.data_folder or default_folder(Path.cwd())
-    if settings.database_url is None and not folder.exists():
-        raise ConfigurationError(
-            f"there is no Sexton in {folder}: go to its folder, set SEXTON_DATABASE_URL, or make "
-            "one here with `sexton migrate` or `sexton dev`"
-        )
+    return settings.database_url is not None or _folder(settings).exists()
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.data_folder or default_folder(Path.cwd())
 
 
 @contextlib.asynccontextmanager
@@ -95,7 +98,7 @@ async def embedded(settings: Settings) -> AsyncIterator[EmbeddedServer | None]:
     if settings.database_url is not None:
         yield None
         return
-    folder = settings.data_folder or default_folder(Path.cwd())
+    folder = _folder(settings)
     server = await asyncio.to_thread(EmbeddedServer.open, folder)
     try:
         yield server
