@@ -96,7 +96,7 @@ async def test_a_job_that_dies_is_said_in_the_log(
     async def fail() -> None:
         raise ValueError("the reason")
 
-    with caplog.at_level(logging.INFO, "sexton.worker"):
+    with caplog.at_level(logging.INFO, "sexton.job"):
         async with working(app):
             job = await ended(app, (await fail.enqueue()).id)
     said = [record for record in caplog.records if f"job {job.id} (fail)" in record.message]

@@ -106,6 +106,7 @@ class _Dev:
         watch = Watch(history, await history.clock())
         self._show(lambda: self._view.open(self._status))
         log_to(logging.StreamHandler(), self._log_level)
+        logging.getLogger("sexton.job").setLevel(logging.CRITICAL)  # the view shows them already
         running = asyncio.create_task(worker.run())
         feeding = asyncio.ensure_future(self._feed()) if self._feed else None
         try:

@@ -33,6 +33,7 @@ from sexton.targets.task import Task
 from sexton.targets.verdict import describe
 
 log = logging.getLogger("sexton.worker")
+jobs_log = logging.getLogger("sexton.job")  # of its own, for those who see the jobs elsewhere
 
 PRUNE_EVERY = 600.0
 PROGRESS_EVERY = 1.0
@@ -366,7 +367,7 @@ def _say(claim: Claim, settlement: Settlement) -> None:
     """A line for what did not succeed: somebody has to look at a dead job, perhaps."""
     level = logging.WARNING if settlement.next == "dead" else logging.INFO
     then = "dead" if settlement.next == "dead" else f"again in {settlement.delay or 0:.1f} s"
-    log.log(
+    jobs_log.log(
         level,
         "job %d (%.100s) %s at attempt %d, %s: %.300s",
         *(claim.id, claim.task, settlement.outcome, claim.attempt, then),
