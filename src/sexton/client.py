@@ -49,7 +49,7 @@ class Client:
         _, ids = await self.store.jobs.reserve(1)
         [enqueued] = await self.store.jobs.enqueue_keyed(ids, [job])
         if not enqueued.duplicate:
-            self.waker.poke(job.queue)
+            self.waker.wake(job.queue)
         return enqueued
 
     async def _enqueue_one(self, job: NewJob) -> Enqueued:
@@ -61,7 +61,7 @@ class Client:
                 # PostgreSQL's queue of notifications is full: that must not fail an enqueue.
                 log.warning("enqueueing without a notification: %s", error)
         enqueued = await self.store.jobs.enqueue_one(job)
-        self.waker.poke(job.queue)
+        self.waker.wake(job.queue)
         return enqueued
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
@@ -77,7 +77,7 @@ class Client:
             async with self.pool.transaction() as own:
                 enqueued, queues = await self._enqueue_batches(own, calls)
             for queue in queues:
-                self.waker.poke(queue)
+                self.waker.wake(queue)
             return enqueued
         if driver_of(connection) != "asyncpg":
             return [await self._enqueue_in(connection, call.job) for call in calls]

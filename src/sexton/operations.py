@@ -7,7 +7,6 @@ from sexton.client import Client
 from sexton.domain.duration import Duration, seconds
 from sexton.domain.job import LIVE_STATES, DeadJob, JobView, State, StuckJobs
 from sexton.errors import ConfigurationError, UnknownJob, did_you_mean
-from sexton.flow.wake import CANCEL
 from sexton.store.history import Counts, Redriven
 from sexton.store.workers import WorkerView
 
@@ -62,7 +61,7 @@ class Operations:
         client = await self.client()
         answers = await client.store.jobs.cancel(ids)
         for worker in {worker for worker in answers.values() if worker is not None}:
-            client.waker.poke(f"{CANCEL}{worker}")
+            client.waker.tell(worker)
         return {id: worker is None for id, worker in answers.items()}
 
     async def dead(
@@ -105,7 +104,7 @@ class Operations:
             dry_run=dry_run,
         )
         for name in {each.queue for each in redriven if each.revived}:
-            client.waker.poke(name)
+            client.waker.wake(name)
         return redriven
 
     async def purge(self, *ids: int) -> list[int]:

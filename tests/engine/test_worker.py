@@ -399,7 +399,7 @@ async def test_single_enqueues_share_their_notifications(app: Sexton, database_u
     await connection.execute("select pg_notify('sexton.wake', 'end')")
     while "end" not in heard:
         await asyncio.sleep(0.01)
-    assert 1 <= heard.count("default") <= lasted / 0.005 + 2
+    assert 1 <= heard.count("queue:default") <= lasted / 0.005 + 2
     await connection.close()
 
 

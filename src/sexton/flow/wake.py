@@ -25,8 +25,7 @@ QUIET_FOR = 0.005
 QUIET_FOR_NOBODY = 0.25
 PING_EVERY = 5.0
 ECHO_WITHIN = 3.0
-CANCEL = "#"
-ECHO = "?"
+QUEUE, CANCEL, ECHO = "queue:", "cancel:", "echo"
 _LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
@@ -46,6 +45,14 @@ class Waker:
             return False
         self._quiet_until = now + QUIET_FOR
         return True
+
+    def wake(self, queue: str) -> None:
+        """There is something to claim in this queue."""
+        self.poke(QUEUE + queue)
+
+    def tell(self, worker: int) -> None:
+        """Somebody wants one of this worker's jobs cancelled."""
+        self.poke(f"{CANCEL}{worker}")
 
     def poke(self, payload: str) -> None:
         """Something was committed without a notification: send one, a little later at most."""

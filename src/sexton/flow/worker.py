@@ -25,7 +25,7 @@ from sexton.flow.keep import keep_doing
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
 from sexton.flow.settle import Settler, decide
-from sexton.flow.wake import CANCEL, Listener
+from sexton.flow.wake import CANCEL, QUEUE, Listener
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
 from sexton.store.connection import Address
@@ -325,8 +325,8 @@ class Worker:
         elif payload.startswith(CANCEL):
             if payload == f"{CANCEL}{self._worker}":
                 self._background(self._ask_cancelled())
-        elif payload in self._fetchers:
-            self._fetchers[payload].wake()
+        elif (queue := payload.removeprefix(QUEUE)) in self._fetchers:
+            self._fetchers[queue].wake()
 
     async def _ask_cancelled(self) -> None:
         with contextlib.suppress(Unavailable):  # the next renewal asks too

@@ -301,7 +301,7 @@ begin
         task, the_queue, payload, key, key_held_for, limit_key, tags);
 
     -- Only somebody asleep needs to be woken: a NOTIFY in every commit would halve the commit rate.
-    perform pg_notify('sexton.wake', the_queue)
+    perform pg_notify('sexton.wake', 'queue:' || the_queue)
     where exists (
         select from sexton.worker as w
         where w.gone_at is null and the_queue = any (w.idle));
