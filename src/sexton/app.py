@@ -1,7 +1,6 @@
 """The application object: tasks are declared on it, jobs go through it."""
 
 import asyncio
-import contextlib
 import logging
 import signal
 import threading
@@ -286,13 +285,18 @@ class Sexton(Operations):
             for each in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(each, worker.stop)
         running = asyncio.create_task(worker.run())
+        cancelled = False
         try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            worker.stop()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
-            raise
+            while not running.done():
+                try:
+                    await asyncio.shield(running)
+                except asyncio.CancelledError:
+                    # Once lets the tasks finish, twice does not wait for them; it always leaves.
+                    cancelled = True
+                    worker.stop()
+            await running
+            if cancelled:
+                raise asyncio.CancelledError
         finally:
             if handle_signals:
                 for each in (signal.SIGTERM, signal.SIGINT):

@@ -46,8 +46,7 @@ class Client:
             return await self._enqueue_in(connection, job)
         if job.key is None:
             return await self._enqueue_one(job)
-        _, ids = await self.store.jobs.reserve(1)
-        [enqueued] = await self.store.jobs.enqueue_keyed(ids, [job])
+        [enqueued] = await self.store.jobs.enqueue_keyed([job])
         if not enqueued.duplicate:
             self.waker.wake(job.queue)
         return enqueued
@@ -149,6 +148,6 @@ async def _enqueue_batch(
     keyed = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is not None]
     if plain:
         await store.enqueue_plain(now, *zip(*plain, strict=True))
-    answers = await store.enqueue_keyed(*zip(*keyed, strict=True))
+    answers = await store.enqueue_keyed([job for _, job in keyed])
     by_id = {id: answer for (id, _), answer in zip(keyed, answers, strict=True)}
     return [by_id.get(id) or Enqueued(id) for id in ids]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
+import pytest
 
 from sexton import Sexton
 from sexton.domain.job import AGEING
@@ -12,6 +13,7 @@ from sexton.domain.outcome import Succeeded
 from sexton.flow.claim import Claimer
 from sexton.store import Line, Store
 from sexton.store.connection import Address
+from sexton.store.jobs import BEGINNING
 
 from ..support.hands import Hands, hands
 
@@ -100,7 +102,7 @@ async def test_jobs_committed_behind_the_place_where_claiming_begins_are_found(
     address: Address, database_url: str
 ) -> None:
     async with hands(address) as worker:
-        claimer = Claimer(worker.store, "default", [])
+        claimer = Claimer(worker.store, "default", [], [])
         late = await asyncpg.connect(database_url)
         transaction = late.transaction()
         await transaction.start()
@@ -190,18 +192,72 @@ async def test_a_full_key_with_a_long_queue_does_not_hide_the_others(
         assert [claim.id for claim in await claim_limited(worker)] == [last.id]
 
 
-async def test_jobs_that_wait_move_when_a_task_gets_and_loses_its_limit(
+async def test_a_limit_holds_for_jobs_enqueued_by_code_that_did_not_know_it(
     address: Address, database_url: str
 ) -> None:
     free, tied = limited_app(database_url), limited_app(database_url, max_running=1)
     async with free, tied, hands(address) as worker:
-        await free.declare()
-        await free.enqueue_many(free.tasks["few"].call(n) for n in range(3))
         await tied.declare()
-        assert not await worker.claim(10)
-        assert len(await claim_limited(worker)) == 1
+        await free.enqueue_many(free.tasks["few"].call(n) for n in range(5))
+        claimer = Claimer(worker.store, "default", ["few"], ["few"])
+        claims = [claim for _ in range(4) for claim in await claimer.run_once(10, worker.worker)]
+        assert len(claims) == 1
+        assert claims[0].attempt == 1, "being put right burns no attempt"
+
+
+async def test_jobs_that_waited_for_a_limit_run_when_it_is_gone(
+    address: Address, database_url: str
+) -> None:
+    free, tied = limited_app(database_url), limited_app(database_url, max_running=1)
+    async with free, tied, hands(address) as worker:
+        await tied.declare()
+        await tied.enqueue_many(tied.tasks["few"].call(n) for n in range(5))
         await free.declare()
-        assert len(await worker.claim(10)) == 2
+        claimer = Claimer(worker.store, "default", ["few"], [])
+        assert not await claimer.run_once(10, worker.worker)
+        await claimer.sweep(worker.store, lambda: None)
+        assert len(await claimer.run_once(10, worker.worker)) == 5
+
+
+async def test_a_claim_survives_the_failure_of_the_one_beside_it(
+    address: Address, database_url: str
+) -> None:
+    app = limited_app(database_url, max_running=1)
+
+    @app.task
+    async def plain() -> None: ...
+
+    async with app, hands(address) as worker:
+        await app.declare()
+        await plain.enqueue()
+        await app.tasks["few"].enqueue(n=1)
+        claimer = Claimer(worker.store, "default", ["few", "plain"], ["few"])
+        claimer._limited_first = True  # so the ordinary one goes first
+        await worker.rows("alter function sexton.claim_limited rename to out_of_order")
+        assert [claim.task for claim in await claimer.run_once(10, worker.worker)] == ["plain"]
+
+
+async def test_what_a_sweep_found_is_not_forgotten_by_a_claim_on_its_way(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hands(address) as worker:
+        claimer = Claimer(worker.store, "default", [], [])
+        await worker.enqueue()
+        original = worker.store.jobs.claim
+
+        async def slow(*args: Any) -> Any:
+            claims = await original(*args)
+            # Meanwhile a job is committed far behind, and the sweep finds it.
+            await worker.enqueue("late")
+            await worker.rows("update sexton.job set due_at = due_at - interval '1 h' "
+                              "where task = 'late'")  # fmt: skip
+            claimer._since[0] = BEGINNING.replace(year=2001)
+            return claims
+
+        with monkeypatch.context() as patched:
+            patched.setattr(worker.store.jobs, "claim", slow)
+            await claimer.run_once(10, worker.worker)
+        assert [claim.task for claim in await claimer.run_once(10, worker.worker)] == ["late"]
 
 
 async def test_a_limit_survives_fifty_workers_that_die(address: Address, database_url: str) -> None:

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from sexton import Sexton
@@ -103,6 +104,58 @@ async def test_a_key_is_free_at_once_when_its_job_was_cancelled_or_died(address:
             [claim] = await worker.claim()
             await worker.settle(claim, outcome)
         assert not (await worker.enqueue("t", key="k")).duplicate
+
+
+async def test_a_duplicate_in_an_open_transaction_holds_up_no_settlement(
+    address: Address, database_url: str
+) -> None:
+    stranger = await asyncpg.connect(database_url)
+    async with hands(address) as worker:
+        first = await worker.enqueue("t", key="k")
+        [claim] = await worker.claim()
+        transaction = stranger.transaction()
+        await transaction.start()
+        row = await stranger.fetchrow("select * from sexton.enqueue('t', key => 'k')")
+        assert (row["id"], row["duplicate"]) == (first.id, True)
+        assert await worker.settle(claim, Succeeded()), "without waiting for the stranger"
+        await transaction.rollback()
+    await stranger.close()
+
+
+async def test_a_job_that_somebody_has_locked_holds_up_no_other_settlement(
+    address: Address, database_url: str
+) -> None:
+    stranger = await asyncpg.connect(database_url)
+    async with hands(address) as worker:
+        for _ in range(5):
+            await worker.enqueue()
+        claims = await worker.claim(5)
+        transaction = stranger.transaction()
+        await transaction.start()
+        await stranger.execute("select * from sexton.job where id = $1 for update", claims[2].id)
+        settled: list[int] = []
+        settler = Settler(worker.store, lambda claim, ours: settled.append(claim.id))
+        for claim in claims:
+            settler.add(claim, Settlement("succeeded", "succeeded", result="1"))
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await settler.run_once()
+        assert sorted(settled) == [claim.id for n, claim in enumerate(claims) if n != 2]
+        assert settler.unsettled == 1
+        await transaction.rollback()
+        await settler.run_once()
+        assert settler.unsettled == 0
+    await stranger.close()
+
+
+async def test_orphans_of_a_worker_that_went_long_ago_are_found(address: Address) -> None:
+    async with hands(address) as old, hands(address) as new:
+        await old.enqueue()
+        await old.claim()
+        await old.store.workers.leave(old.worker)
+        await old.rows("update sexton.worker set gone_at = now() - interval '2 days' "
+                       "where gone_at is not null")  # fmt: skip
+        assert await reap.run_once(new.store) == 0
+        assert await reap.run_once(new.store, None) == 1
 
 
 async def test_redriven_jobs_get_a_fresh_budget_and_keep_counting(address: Address) -> None:

@@ -221,6 +221,77 @@ async def test_cancel_reaches_a_running_coroutine_and_a_thread(app: Sexton) -> N
         assert [(await ended(app, job.id)).state for job in jobs] == ["cancelled", "cancelled"]
 
 
+async def test_a_job_cancelled_before_its_first_step_gives_its_slot_back(app: Sexton) -> None:
+    @app.task
+    async def never() -> None:
+        await asyncio.sleep(60)
+
+    @app.task
+    def nor_this() -> None:
+        time.sleep(60)
+
+    async with app:
+        jobs = await app.enqueue_many([never.call(), never.call(), nor_this.call()])
+    async with working(app, concurrency=3) as worker:
+        start = worker._start
+
+        def start_and_stop(claims: Any, *args: Any) -> None:
+            start(claims, *args)
+            worker._cancel([claim.fence for claim in claims])
+
+        for fetcher in worker._fetchers.values():
+            fetcher._start = start_and_stop
+        states = {(await ended(app, job.id)).state for job in jobs}
+        assert states == {"cancelled"}
+        assert [fetcher.free for fetcher in worker._fetchers.values()] == [3]
+
+
+async def test_claims_that_arrive_after_the_lease_was_given_up_are_not_started(
+    app: Sexton,
+) -> None:
+    ran: list[int] = []
+
+    @app.task
+    async def once(job: Job) -> None:
+        ran.append(job.attempt)
+
+    async with app:
+        enqueued = await once.enqueue()
+    async with working(app) as worker:
+        [fetcher] = worker._fetchers.values()
+        claimed, worker._worker = worker._worker, None
+        assert claimed is not None
+        await fetcher.run_once(1, claimed)
+        assert not ran
+        worker._worker = claimed
+        fetcher.wake()
+        job = await ended(app, enqueued.id)
+    assert [each.outcome for each in job.attempts] == ["released", "succeeded"]
+    assert ran == [1]
+
+
+async def test_a_worker_cancelled_twice_still_leaves_properly(app: Sexton) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def long() -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    async with app:
+        enqueued = await long.enqueue()
+        running = asyncio.create_task(app.run_worker())
+        await begun.wait()
+        running.cancel()
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not await app.workers()
+        assert (await app.job(enqueued.id)).state == "ready"
+    assert "sexton-lease" not in [thread.name for thread in threading.enumerate()]
+
+
 async def test_the_job_context_tells_who_and_when(app: Sexton) -> None:
     seen: list[Job] = []
 

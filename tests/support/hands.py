@@ -26,8 +26,7 @@ class Hands:
         job = NewJob(task, fields.pop("payload", "{}"), **fields)
         if job.key is None:
             return await self.store.jobs.enqueue_one(job)
-        _, ids = await self.store.jobs.reserve(1)
-        return (await self.store.jobs.enqueue_keyed(ids, [job]))[0]
+        return (await self.store.jobs.enqueue_keyed([job]))[0]
 
     async def claim(
         self, limit: int = 1, queue: str = "default", since: datetime = BEGINNING

@@ -18,10 +18,15 @@ SLACK = timedelta(seconds=0.25)
 class Claimer:
     """Claims for one queue, remembering where in each lane there is nothing left to find."""
 
-    def __init__(self, store: Store, queue: str, limited: Sequence[str]) -> None:
+    def __init__(
+        self, store: Store, queue: str, tasks: Sequence[str], limited: Sequence[str]
+    ) -> None:
         self._store = store
         self.queue = queue
-        self._limited = list(limited)
+        self._tasks = list(tasks)
+        self._limited = frozenset(limited)
+        # Jobs may be marked for a limit that this code does not know any more.
+        self._some_limited = bool(limited)
         self._limited_first = False
         self._after_key: str | None = None
         self._lanes = list(PRIORITIES)
@@ -29,7 +34,7 @@ class Claimer:
 
     async def run_once(self, limit: int, worker: int) -> list[Claim]:
         """At most `limit` claims, in the order in which they should start."""
-        if not self._limited:
+        if not self._some_limited:
             return await self._claim(limit, worker)
         # Two statements share the room; whichever goes first would starve the other.
         self._limited_first = not self._limited_first
@@ -38,46 +43,70 @@ class Claimer:
             first, second = second, first
         claims = await first(limit, worker)
         if len(claims) < limit:
-            claims += await second(limit - len(claims), worker)
+            try:
+                claims += await second(limit - len(claims), worker)
+            except Exception:
+                if not claims:
+                    raise
+                # What the first statement claimed is ours and must be started.
+                log.warning("the second claim from %s failed", self.queue, exc_info=True)
         return claims
 
     async def _claim(self, limit: int, worker: int) -> list[Claim]:
-        since = list(self._since.values())
-        claims = await self._store.jobs.claim(self.queue, limit, worker, self._lanes, since)
+        sent = dict(self._since)
+        claims = await self._store.jobs.claim(
+            self.queue, limit, worker, self._lanes, list(sent.values())
+        )
         newest: dict[int, datetime] = {}
         for claim in claims:
             if claim.priority not in newest or claim.due_at > newest[claim.priority]:
                 newest[claim.priority] = claim.due_at
         for priority, due_at in newest.items():
-            self._since[priority] = min(due_at, claims[0].claimed_at - SLACK)
+            # A sweep that found something meanwhile has moved it back, and knows better.
+            if self._since[priority] == sent[priority]:
+                self._since[priority] = min(due_at, claims[0].claimed_at - SLACK)
         if len(newest) > 1:
             claims.sort(key=_rank)
+        if self._limited and claims:
+            claims = await self._without_limited(claims)
+        return claims
+
+    async def _without_limited(self, claims: list[Claim]) -> list[Claim]:
+        """Code that did not know of a limit enqueued some of these: they go where it is kept."""
+        misplaced = [claim for claim in claims if claim.task in self._limited]
+        if misplaced:
+            await self._store.jobs.mark_limited(misplaced)
+            claims = [claim for claim in claims if claim.task not in self._limited]
         return claims
 
     async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
         claims, last_key = await self._store.jobs.claim_limited(
-            self.queue, limit, worker, self._limited, self._after_key
+            self.queue, limit, worker, self._tasks, self._after_key
         )
-        begun_late, self._after_key = self._after_key is not None, last_key
-        if begun_late and len(claims) < limit:
-            # There was nothing more to the end of the keys; begin again with the first.
-            more, self._after_key = await self._store.jobs.claim_limited(
-                self.queue, limit - len(claims), worker, self._limited, None
+        # Whether there was nothing more to the end of the keys: then begin again with the first.
+        again = self._after_key is not None and len(claims) < limit
+        self._after_key = None if again else last_key
+        if again and not claims:
+            claims, self._after_key = await self._store.jobs.claim_limited(
+                self.queue, limit, worker, self._tasks, None
             )
-            claims += more
         return claims
 
     async def next_due_in(self) -> float | None:
         """Seconds until the next job of this queue is due; None if there is none."""
         ahead = await self._store.jobs.outlook(self.queue, self._lanes, list(self._since.values()))
         due = [due_in for _, due_in in ahead.values()]
-        if self._limited:
+        if self._some_limited:
             limited = await self._store.jobs.outlook_limited(self.queue)
             due += [] if limited is None else [limited]
         return min(due, default=None)
 
     async def sweep(self, store: Store, found: Callable[[], None]) -> None:
         """Find jobs that were committed behind the place where claiming begins."""
+        if not self._limited and not self._some_limited:
+            self._some_limited = await store.jobs.has_limited(self.queue)
+            if self._some_limited:
+                found()
         beginning = [BEGINNING] * len(self._lanes)
         first = await store.jobs.outlook(self.queue, self._lanes, beginning)
         for priority, (due_at, due_in) in first.items():

@@ -1,6 +1,7 @@
 """Running a claim: on the loop, in a thread or in a child process, until it has an outcome."""
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, Literal
@@ -152,6 +153,10 @@ class Executor:
             handle.interrupt(JobTimeout if running.stopped == "timeout" else JobCancelled)
             return
         if handle is None or handle.done():
+            return
+        if inspect.getcoroutinestate(handle.get_coro()) == inspect.CORO_CREATED:
+            # Cancelled before its first step it would end without an outcome.
+            self._loop.call_soon(self.stop, running, why)
             return
         handle.cancel()
         if running.timer is not None:

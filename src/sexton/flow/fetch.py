@@ -83,6 +83,7 @@ class Fetcher:
                 self._outage.lost(error)
                 await wait(self._stop, backoff.next())
             except Exception as error:
+                self._outage.doubt()
                 if not is_transient(error):
                     log.exception("claiming from %s failed and will be tried again", self.queue)
                 await wait(self._stop, backoff.next())

@@ -26,6 +26,10 @@ class Outage:
     def lasting(self) -> bool:
         return self._since is not None
 
+    def doubt(self) -> None:
+        """A claim failed: what the server made of it is not known."""
+        self._last = time.monotonic()
+
     def lost(self, error: BaseException) -> None:
         """A statement found nobody to talk to."""
         with self._lock:

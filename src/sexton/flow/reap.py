@@ -12,7 +12,10 @@ log = logging.getLogger("sexton.reap")
 BATCH = 500
 
 
-async def run_once(store: Store) -> int:
+GONE_LATELY = 3600.0
+
+
+async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
     """Reap everything that is to be reaped now; returns how many attempts were lost.
 
     Two steps that need not be one transaction: once a worker is declared lost it stays so, and
@@ -21,7 +24,7 @@ async def run_once(store: Store) -> int:
     for id, name in await store.workers.lose_expired():
         log.warning("worker %d (%s) did not renew its lease: it is lost", id, name)
     lost = 0
-    while orphans := await store.jobs.orphans(BATCH):
+    while orphans := await store.jobs.orphans(BATCH, gone_for):
         settled = [
             (
                 orphan.id,

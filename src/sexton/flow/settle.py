@@ -20,6 +20,11 @@ from sexton.store.connection import is_lost, is_transient, say
 log = logging.getLogger("sexton.settle")
 
 BATCH = 1000
+_ONE_BY_ONE = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.LockNotAvailableError,
+)
 Settled = Callable[[Claim, bool], None]
 
 
@@ -96,9 +101,13 @@ class Settler:
             return 0
         try:
             await self._settle(batch)
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError):
-            await self._settle_one_by_one(batch)
-        del self._pending[: len(batch)]
+        except _ONE_BY_ONE:
+            blocked = await self._settle_one_by_one(batch)
+            self._pending[: len(batch)] = blocked
+            if blocked:
+                raise
+        else:
+            del self._pending[: len(batch)]
         if not self._pending:
             self._something.clear()
             self._nothing.set()
@@ -136,13 +145,22 @@ class Settler:
             self._unremarkable.discard(claim.fence)
             self._on_settled(claim, ours)
 
-    async def _settle_one_by_one(self, batch: list[tuple[Claim, Settlement]]) -> None:
-        """One outcome that PostgreSQL will not take must not hold up the others."""
+    async def _settle_one_by_one(
+        self, batch: list[tuple[Claim, Settlement]]
+    ) -> list[tuple[Claim, Settlement]]:
+        """One outcome that PostgreSQL will not take must not hold up the others.
+
+        Returns those whose job somebody else has locked; they are tried again.
+        """
+        blocked = []
         for each in batch:
             try:
                 await self._settle([each])
+            except asyncpg.LockNotAvailableError:
+                blocked.append(each)
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 claim, settlement = each
                 log.warning("job %d: its result cannot be kept: %s", claim.id, say(error))
                 note = f"the result could not be kept: {say(error)}"
                 await self._settle([(claim, replace(settlement, result=None, error=note))])
+        return blocked

@@ -71,25 +71,28 @@ class Worker:
         schema = settings.schema
         claiming, settling, keeping = (Store(line, schema, clock) for line in self._lines)
         self._store = keeping
+        self._claiming = claiming
         self._worker: int | None = None
         self._idle: set[str] = set()
         self._held: dict[int, Running] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._next_sweep = 0.0
+        self._next_great_reap = 0.0
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self.started = asyncio.Event()
         self.finished = 0
-        channel = WorkerChannel(pool, settling, settings.max_result_bytes)
+        channel = WorkerChannel(pool, keeping, settings.max_result_bytes)
         self._channel = channel
         self._executor = Executor(channel, self._ended, settings.max_result_bytes)
         self._outage = Outage()
         self._settler = Settler(settling, self._settled, self._outage)
+        limited = [task.name for task in tasks.values() if task.limited]
         self._fetchers = {
             queue: Fetcher(
-                Claimer(claiming, queue, [t.name for t in tasks.values() if t.limited]),
+                Claimer(claiming, queue, list(tasks), limited),
                 slots,
                 settings.poll,
                 worker=lambda: self._worker,
@@ -117,7 +120,6 @@ class Worker:
         try:
             declared = [task.declaration for task in self._tasks.values()]
             await self._store.workers.declare(declared)
-            await prune.run_once(self._store)
         except BaseException:
             await self._close()
             raise
@@ -234,6 +236,12 @@ class Worker:
 
     def _start(self, claims: Sequence[Claim], worker: int, queue: str) -> None:
         self._empty.clear()
+        if worker != self._worker:
+            # The lease was given up while the claim was on its way: not ours to start.
+            for claim in claims:
+                self._held[claim.fence] = running = Running(claim, worker, queue, None)
+                self._ended(running, Released(), Retry())
+            return
         for claim in claims:
             running = Running(claim, worker, queue, self._tasks.get(claim.task))
             self._held[claim.fence] = running
@@ -241,7 +249,8 @@ class Worker:
                 self._executor.start(running)
             except Exception as error:
                 log.exception("job %d could not be started", claim.id)
-                self._ended(running, Failed(describe(error), permanent=True), Retry())
+                retry = Retry() if running.task is None else running.task.retry
+                self._ended(running, Failed(describe(error)), retry)
 
     def _ended(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         """An attempt has its outcome: its slot is free at once, the settlement follows."""
@@ -275,6 +284,7 @@ class Worker:
             return
         age = self._settings.patience + STRAYS_EVERY
         strays = await self._store.jobs.strays(self._worker, list(self._held), age)
+        strays = [(id, fence) for id, fence in strays if fence not in self._held]
         if strays:
             log.warning(
                 "%d claims were made but never heard of here; putting them back", len(strays)
@@ -309,7 +319,10 @@ class Worker:
         if self._keeper.trusted and (
             time.monotonic() - self._keeper.steady_since >= self._settings.lease
         ):
-            await reap.run_once(self._store)
+            everything = time.monotonic() >= self._next_great_reap
+            await reap.run_once(self._store, None if everything else reap.GONE_LATELY)
+            if everything:
+                self._next_great_reap = time.monotonic() + reap.GONE_LATELY
 
     async def _revive(self) -> None:
         """The embedded server has nobody but its users to start it again after a crash."""
@@ -340,7 +353,7 @@ class Worker:
     async def _say_idle(self) -> None:
         with contextlib.suppress(Unavailable):  # then the poll has to do
             if self._worker is not None:
-                await self._store.workers.mark_idle(self._worker, sorted(self._idle))
+                await self._claiming.workers.mark_idle(self._worker, sorted(self._idle))
 
     async def _sweep(self) -> None:
         """Look behind the claimers; seldom, if that takes long."""

@@ -51,7 +51,7 @@ update sexton.job
 set claimed_by = $3::integer,
     claimed_at = coalesce($7::timestamptz, now()),
     fence = nextval('sexton.fence'),
-    attempt = job.attempt + 1::smallint
+    attempt = job.attempt + 1
 where job.id = any (array(
     select ready.id
     from share

@@ -4,7 +4,7 @@ update sexton.job
 set claimed_by = $2::integer,
     claimed_at = coalesce($3::timestamptz, now()),
     fence = nextval('sexton.fence'),
-    attempt = job.attempt + 1::smallint
+    attempt = job.attempt + 1
 where job.id = $1::bigint and job.claimed_by is null
     and exists (select from sexton.worker where id = $2::integer and gone_at is null)
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,

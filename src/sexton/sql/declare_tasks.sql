@@ -1,5 +1,6 @@
 -- What this worker's code says about its tasks; the newest declaration holds for all.
--- A task that gets or loses its max_running moves its waiting jobs to the other index.
+-- Jobs that wait stay where they are when a task gets or loses its max_running: both claims look
+-- after what they find in the wrong place.
 -- $1 names  $2 queues  $3 priorities  $4 max_attempts  $5 bases  $6 factors  $7 caps (s)
 -- $8 max_age (s)  $9 max_running  $10 max_running_per_key  $11 now
 with declared as (
@@ -10,17 +11,6 @@ with declared as (
         $9::integer[], $10::integer[]
     ) as d (name, queue, priority, max_attempts, base, factor, cap, max_age, max_running,
             max_running_per_key)
-),
-moved as (
-    update sexton.job
-    set limited = coalesce(declared.max_running, declared.max_running_per_key) is not null
-    from declared
-    left join sexton.task as before on before.name = declared.name
-    where job.task = declared.name
-        and job.limited <> (coalesce(declared.max_running, declared.max_running_per_key) is not null)
-        and (before.name is null
-            or (coalesce(declared.max_running, declared.max_running_per_key) is null)
-                <> (coalesce(before.max_running, before.max_running_per_key) is null))
 )
 insert into sexton.task as task (
     name, queue, priority, max_attempts, retry_base, retry_factor, retry_cap, max_age,

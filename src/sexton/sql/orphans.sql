@@ -1,14 +1,16 @@
 -- Running jobs whose worker is gone, with what is needed to decide where each goes.
 -- A claim may be committed just after its worker was declared lost, so one that is gone is
--- looked after for an hour.
--- $1 limit  $2 now
+-- still looked after; those that went long ago, seldom.
+-- $1 limit  $2 gone for at most (s), or null for all  $3 now
 select job.id, job.fence, job.queue, job.attempt - job.attempts_before as tries, worker.name as worker,
-    extract(epoch from job.expires_at - coalesce($2::timestamptz, now()))::double precision as expires_in,
+    extract(epoch from job.expires_at - coalesce($3::timestamptz, now()))::double precision as expires_in,
     task.max_attempts, task.retry_base, task.retry_factor, task.retry_cap
 from sexton.worker
 cross join lateral (
     select * from sexton.job where job.claimed_by = worker.id limit $1::integer
 ) as job
 left join sexton.task on task.name = job.task
-where worker.gone_at > coalesce($2::timestamptz, now()) - interval '1 hour'
+where worker.gone_at is not null
+    and ($2::double precision is null
+        or worker.gone_at > coalesce($3::timestamptz, now()) - $2::double precision * interval '1 second')
 limit $1::integer

@@ -4,7 +4,14 @@ with clock as (
     select coalesce($1::timestamptz, now()) as now, retention, dead_retention from sexton.installation
 ),
 keys as (
-    delete from sexton.held_key using clock where held_until <= clock.now returning 1
+    delete from sexton.held_key
+    where (task, key) in (
+        select held.task, held.key
+        from sexton.held_key as held, clock
+        where held.held_until <= clock.now
+        limit 10000
+        for update of held skip locked)
+    returning 1
 ),
 workers as (
     delete from sexton.worker

@@ -28,7 +28,7 @@ again as (
         progress = null,
         due_at = settled.now + settled.delay * interval '1 second',
         -- Put back untried, or asked to wait: that is not an attempt of the budget.
-        attempt = job.attempt - (settled.outcome in ('snoozed', 'released'))::integer::smallint
+        attempt = job.attempt - (settled.outcome in ('snoozed', 'released'))::integer
     from settled, sexton.job as before
     where job.id = settled.id and job.fence = settled.fence and coalesce(job.claimed_by, 0) <> 0
         and settled.next = 'waiting' and job.cancel_requested_at is null

@@ -18,6 +18,9 @@ ENGINE_SETTINGS = {
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
+    # Somebody else's lock is waited for elsewhere; what we gave up must not run on for minutes.
+    "lock_timeout": "1000",
+    "statement_timeout": "60000",
 }
 # The same where a setting would outlive our transaction in a session that others use too.
 ENGINE_BEGIN = "; ".join(
@@ -47,7 +50,12 @@ _LOST = (
     asyncpg.IdleSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-_COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_COLLIDED = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
 _REFUSED = (
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidAuthorizationSpecificationError,

@@ -96,18 +96,16 @@ class Jobs:
         )
         await self._run.copy("job", (*_COPY_ALWAYS, "created_at", "expires_at", *plain), rows)
 
-    async def enqueue_keyed(self, ids: Sequence[int], jobs: Sequence[NewJob]) -> list[Enqueued]:
+    async def enqueue_keyed(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Jobs with keys: the answer says which were made and which job holds the others' key."""
         rows = await self._run.rows(
             "enqueue_keyed",
-            ids,
             [job.task for job in jobs],
             [job.payload for job in jobs],
             [job.queue for job in jobs],
             [job.priority for job in jobs],
             [job.at for job in jobs],
             [job.delay for job in jobs],
-            [job.limited for job in jobs],
             [job.limit_key for job in jobs],
             [None if job.tags is None else _json(job.tags) for job in jobs],
             [job.expires_in for job in jobs],
@@ -115,11 +113,7 @@ class Jobs:
             [job.key_held_for for job in jobs],
             self._run.now(),
         )
-        holders = [row[0] for row in rows]
-        return [
-            Enqueued(holder, duplicate=holder != id)
-            for id, holder in zip(ids, holders, strict=True)
-        ]
+        return [Enqueued(*row) for row in rows]
 
     async def claim(
         self,
@@ -148,6 +142,15 @@ class Jobs:
         """This job, due or not; None if it is not there to be claimed."""
         row = await self._run.row("claim_one", id, worker, self._run.now())
         return None if row is None else Claim(*row)
+
+    async def mark_limited(self, claims: Sequence[Claim]) -> None:
+        """Put back, untried, jobs that were enqueued without knowing of their task's limit."""
+        await self._run.rows(
+            "mark_limited", [claim.id for claim in claims], [claim.fence for claim in claims]
+        )
+
+    async def has_limited(self, queue: str) -> bool:
+        return bool(await self._run.value("has_limited", queue))
 
     async def outlook(
         self, queue: str, priorities: Sequence[int], since: Sequence[datetime]
@@ -182,8 +185,9 @@ class Jobs:
         )
         return {row[0] for row in rows}
 
-    async def orphans(self, limit: int) -> list[Orphan]:
-        rows = await self._run.rows("orphans", limit, self._run.now())
+    async def orphans(self, limit: int, gone_for: float | None) -> list[Orphan]:
+        """Of workers that are gone no longer than so many seconds; None: of all."""
+        rows = await self._run.rows("orphans", limit, gone_for, self._run.now())
         return [
             Orphan(
                 row["id"],

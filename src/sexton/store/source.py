@@ -154,6 +154,8 @@ class Pool(_Guarded):
                 async with asyncio.timeout(self.address.patience):
                     await turn
             except TimeoutError:
+                if turn.done() and not turn.cancelled():
+                    self._wake_one()
                 raise Unavailable(
                     f"all {self._size} connections are in use: raise SEXTON_POOL_SIZE"
                 ) from None

@@ -21,12 +21,15 @@ class ThreadCall:
         self._lock = threading.Lock()
         self._thread: int | None = None
         self._interrupted = False
+        self._unwanted: type[BaseException] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             with self._lock:
+                if self._unwanted is not None:
+                    raise self._unwanted
                 self._thread = threading.get_ident()
             self.result = self._function(self._call)
         except BaseException as error:
@@ -48,6 +51,7 @@ class ThreadCall:
         """False if the call is not running, or was interrupted before."""
         with self._lock:
             if self._thread is None or self._interrupted:
+                self._unwanted = exception  # in case it has not begun yet
                 return False
             self._interrupted = True
             set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -69,7 +73,13 @@ class ThreadPool:
             grow = self._busy > self._threads
             self._threads += grow
         if grow:
-            threading.Thread(target=self._work, name="sexton-task", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="sexton-task", daemon=True).start()
+            except RuntimeError:
+                with self._lock:
+                    self._busy -= 1
+                    self._threads -= 1
+                raise
         self._calls.put(call)
 
     def close(self) -> None:

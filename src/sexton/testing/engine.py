@@ -131,7 +131,7 @@ class Engine:
     def _claimer(self, queue: str) -> Claimer:
         """A new one each time: it remembers where nothing is left, and test clocks go back."""
         limited = [task.name for task in self._app.tasks.values() if task.limited]
-        return Claimer(self.store, queue, limited)
+        return Claimer(self.store, queue, list(self._app.tasks), limited)
 
     async def run(self, claims: Sequence[tuple[str, Claim]]) -> AsyncGenerator[Ran, None]:
         """Run and settle them in order; those it does not come to are put back."""

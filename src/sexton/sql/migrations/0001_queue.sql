@@ -61,8 +61,8 @@ create table sexton.job (
     fence                bigint      not null default 0,
     claimed_at           timestamptz,
     claimed_by           integer,
-    attempt              smallint    not null default 0,
-    attempts_before      smallint    not null default 0,
+    attempt              integer     not null default 0,
+    attempts_before      integer     not null default 0,
     priority             smallint    not null default 0,
     limited              boolean     not null default false,
     task                 text        collate "C" not null,
@@ -122,8 +122,8 @@ create table sexton.dead (
     job_id           bigint primary key,
     died_at          timestamptz not null,
     created_at       timestamptz not null,
-    attempt          smallint    not null,
-    attempts_before  smallint    not null,
+    attempt          integer     not null,
+    attempts_before  integer     not null,
     priority         smallint    not null,
     reason           text        not null check (reason in ('permanent', 'exhausted', 'expired')),
     task             text        not null,
@@ -147,7 +147,7 @@ create table sexton.attempt (
     claimed_at   timestamptz,
     finished_at  timestamptz not null,
     worker_id    integer,
-    attempt      smallint    not null,
+    attempt      integer     not null,
     outcome      sexton.outcome    not null,
     next         sexton.next_state not null,
     task         text        not null,
@@ -279,12 +279,25 @@ begin
     the_queue := coalesce(queue, declared.queue, 'default');
     id := made;
     if key is not null then
-        insert into sexton.held_key as held (task, key, job_id)
-        values (task, key, made)
-        on conflict on constraint held_key_pkey do update
-        set job_id     = case when held.held_until <= moment then excluded.job_id else held.job_id end,
-            held_until = case when held.held_until <= moment then null else held.held_until end
-        returning held.job_id into id;
+        -- Not one upsert: that would lock the row of a key that is held, and the settlement of
+        -- the job that holds it would wait for this transaction.
+        loop
+            insert into sexton.held_key as held (task, key, job_id)
+            values (task, key, made)
+            on conflict on constraint held_key_pkey do nothing
+            returning held.job_id into id;
+            exit when found;
+            select held.job_id into id
+            from sexton.held_key as held
+            where held.task = task and held.key = key
+                and (held.held_until is null or held.held_until > moment);
+            exit when found;
+            update sexton.held_key as held
+            set job_id = made, held_until = null
+            where held.task = task and held.key = key and held.held_until <= moment
+            returning held.job_id into id;
+            exit when found;
+        end loop;
     end if;
     duplicate := id <> made;
     if duplicate then
@@ -317,7 +330,7 @@ create function sexton.claim_limited(
     ageing double precision, at timestamptz
 )
 returns table (
-    id bigint, fence bigint, attempt smallint, tries smallint, priority smallint, task text,
+    id bigint, fence bigint, attempt integer, tries integer, priority smallint, task text,
     payload text, key text, created_at timestamptz, due_at timestamptz, claimed_at timestamptz,
     expires_at timestamptz, limit_key text
 )
@@ -325,6 +338,9 @@ language plpgsql
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_sort = off
+set enable_hashagg = off
+set enable_material = off
 as $$
 #variable_conflict use_column
 declare
@@ -339,7 +355,7 @@ begin
     for declared in
         select t.*
         from sexton.task as t
-        where t.name = any (tasks) and coalesce(t.max_running, t.max_running_per_key) is not null
+        where t.name = any (tasks)
         order by random()
     loop
         exit when room <= 0;
