@@ -168,7 +168,7 @@ async def test_max_running_per_key_lets_other_keys_pass(
         await few.enqueue(n=99)
         claims = await claim_limited(worker)
         assert sorted(claim.payload for claim in claims) == [
-            '{"n": 0}', '{"n": 1}', '{"n": 2}', '{"n": 99}']  # fmt: skip
+            '{"n":0}', '{"n":1}', '{"n":2}', '{"n":99}']  # fmt: skip
         assert not await claim_limited(worker)
 
 

@@ -238,7 +238,7 @@ async def test_one_result_that_postgresql_refuses_does_not_hold_up_the_others(
             await worker.enqueue()
         settled: list[tuple[int, bool]] = []
         settler = Settler(worker.store, lambda claim, ours: settled.append((claim.id, ours)))
-        bad = Settlement("succeeded", "succeeded", result='{"a": "\\u0000"}')
+        bad = Settlement("succeeded", "succeeded", result="{not JSON")
         good = Settlement("succeeded", "succeeded", result="1")
         claims = await worker.claim(3)
         for claim, settlement in zip(claims, (good, bad, good), strict=True):

@@ -17,7 +17,7 @@ log = logging.getLogger("sexton.claim")
 
 # Claim in bulk: wait this long for more slots before asking for only a few jobs.
 GATHER_FOR = 0.005
-BATCH = 500
+BATCH = 1000
 SETTLE_DOWN = 0.05
 SOONEST = 0.001
 

@@ -67,5 +67,5 @@ where job.id = any (array(
     ) as ready
 ))
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,
-    job.task, job.payload::text as payload, job.key, job.created_at, job.due_at, job.claimed_at,
+    job.task, job.payload, job.key, job.created_at, job.due_at, job.claimed_at,
     job.expires_at

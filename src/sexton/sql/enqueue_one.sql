@@ -7,6 +7,6 @@ select
     clock.now,
     greatest($5::timestamptz, clock.now + $6::double precision * interval '1 second', clock.now),
     clock.now + $10::double precision * interval '1 second',
-    $4::smallint, $7::boolean, $1::text, $3::text, $2::jsonb, $8::text, $9::text[]
+    $4::smallint, $7::boolean, $1::text, $3::text, $2::json, $8::text, $9::text[]
 from (select coalesce($12::timestamptz, clock_timestamp()) as now) as clock
 returning id, case when $11::boolean then pg_notify('sexton.wake', 'queue:' || queue)::text end

@@ -65,13 +65,13 @@ insert into sexton.attempt (
     outcome, next, task, queue, payload, result, error, key, tags)
 select
     id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
-    outcome::sexton.outcome, next::sexton.next_state, task, queue, payload, result::jsonb, error,
+    outcome::sexton.outcome, next::sexton.next_state, task, queue, payload, result::json, error,
     key, tags
 from ended
 union all
 select
     id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
-    outcome::sexton.outcome, next::sexton.next_state, task, queue, null, result::jsonb, error,
+    outcome::sexton.outcome, next::sexton.next_state, task, queue, null, result::json, error,
     key, tags
 from again
 returning job_id
