@@ -7,7 +7,7 @@ import asyncio
 from bench.contenders.agent import Agent, arguments, main
 from sexton import Sexton
 
-CONCURRENCY = 1_000
+CONCURRENCY = 2_000
 
 
 class SextonAgent(Agent):

@@ -82,8 +82,7 @@ create table sexton.job (
     autovacuum_vacuum_insert_scale_factor = 0.0,
     autovacuum_vacuum_insert_threshold = 100000,
     autovacuum_analyze_scale_factor = 0.1,
-    autovacuum_analyze_threshold = 20000,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_analyze_threshold = 20000
 );
 -- A job of a task with a max_running is not here, so a full limit costs the others nothing.
 create index job_claimable on sexton.job (queue, priority, due_at)
