@@ -19,9 +19,15 @@ class Claimer:
     """Claims for one queue, remembering where in each lane there is nothing left to find."""
 
     def __init__(
-        self, store: Store, queue: str, tasks: Sequence[str], limited: Sequence[str]
+        self,
+        store: Store,
+        queue: str,
+        tasks: Sequence[str],
+        limited: Sequence[str],
+        in_doubt: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
+        self._in_doubt = in_doubt  # told when a claim was made and may have been lost
         self.queue = queue
         self._tasks = list(tasks)
         self._limited = frozenset(limited)
@@ -49,6 +55,7 @@ class Claimer:
                 if not claims:
                     raise
                 # What the first statement claimed is ours and must be started.
+                self._in_doubt()
                 log.warning("the second claim from %s failed", self.queue, exc_info=True)
         return claims
 
@@ -74,10 +81,15 @@ class Claimer:
     async def _without_limited(self, claims: list[Claim]) -> list[Claim]:
         """Code that did not know of a limit enqueued some of these: they go where it is kept."""
         misplaced = [claim for claim in claims if claim.task in self._limited]
-        if misplaced:
+        if not misplaced:
+            return claims
+        try:
             await self._store.jobs.mark_limited(misplaced)
-            claims = [claim for claim in claims if claim.task not in self._limited]
-        return claims
+        except Exception:
+            # The others are claimed already and must be started; these will be found as strays.
+            self._in_doubt()
+            log.warning("jobs past their limit could not be put back at once", exc_info=True)
+        return [claim for claim in claims if claim.task not in self._limited]
 
     async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
         claims, last_key = await self._store.jobs.claim_limited(

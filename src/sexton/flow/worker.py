@@ -92,7 +92,7 @@ class Worker:
         limited = [task.name for task in tasks.values() if task.limited]
         self._fetchers = {
             queue: Fetcher(
-                Claimer(claiming, queue, list(tasks), limited),
+                Claimer(claiming, queue, list(tasks), limited, self._outage.doubt),
                 slots,
                 settings.poll,
                 worker=lambda: self._worker,
