@@ -7,6 +7,8 @@ SextonError
 ├── Unavailable             PostgreSQL cannot be reached; nothing was acknowledged
 ├── InvalidJob              an enqueue that cannot be right; nothing was written
 ├── UnknownJob              no job has this id
+├── InvalidSchedule         a schedule or a calendar that cannot be right; nothing was written
+├── UnknownSchedule         no schedule has this name
 ├── LeaseLost               this attempt is no longer ours; what it writes is refused
 └── JobSignal               raised *by* a task to say what should happen next
     ├── PermanentFailure    do not try again: dead
@@ -47,6 +49,14 @@ class InvalidJob(SextonError):
 
 class UnknownJob(SextonError):
     """No job has this id, or its history has been dropped."""
+
+
+class InvalidSchedule(SextonError):
+    """A schedule or a calendar that cannot be right; nothing was written."""
+
+
+class UnknownSchedule(SextonError):
+    """No schedule has this name."""
 
 
 class LeaseLost(SextonError):
