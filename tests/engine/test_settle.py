@@ -134,7 +134,9 @@ async def test_a_job_that_somebody_has_locked_holds_up_no_other_settlement(
         await transaction.start()
         await stranger.execute("select * from sexton.job where id = $1 for update", claims[2].id)
         settled: list[int] = []
-        settler = Settler(worker.store, lambda claim, ours: settled.append(claim.id))
+        settler = Settler(
+            worker.store, lambda claims, ours: settled.extend(claim.id for claim in claims)
+        )
         for claim in claims:
             settler.add(claim, Settlement("succeeded", "succeeded", result="1"))
         with pytest.raises(asyncpg.LockNotAvailableError):
@@ -236,15 +238,17 @@ async def test_one_result_that_postgresql_refuses_does_not_hold_up_the_others(
     async with hands(address) as worker:
         for _ in range(3):
             await worker.enqueue()
-        settled: list[tuple[int, bool]] = []
-        settler = Settler(worker.store, lambda claim, ours: settled.append((claim.id, ours)))
+        settled: list[bool] = []
+        settler = Settler(
+            worker.store, lambda claims, ours: settled.extend(each.id in ours for each in claims)
+        )
         bad = Settlement("succeeded", "succeeded", result="{not JSON")
         good = Settlement("succeeded", "succeeded", result="1")
         claims = await worker.claim(3)
         for claim, settlement in zip(claims, (good, bad, good), strict=True):
             settler.add(claim, settlement)
         await settler.run_once()
-        assert all(ours for _, ours in settled)
+        assert settled == [True] * 3
         rows = await worker.rows("select result::text, error from sexton.attempt order by job_id")
         assert [row[0] for row in rows] == ["1", None, "1"]
         assert "could not be kept" in rows[1][1]
@@ -344,7 +348,7 @@ async def test_a_missing_bucket_is_made_when_it_is_needed(address: Address) -> N
         await worker.enqueue()
         [claim] = await worker.claim()
         settled: list[Claim] = []
-        settler = Settler(worker.store, lambda claim, ours: settled.append(claim))
+        settler = Settler(worker.store, lambda claims, ours: settled.extend(claims))
         settler.add(claim, Settlement("succeeded", "succeeded"))
         await settler.run_once()
         assert settled == [claim]

@@ -57,7 +57,7 @@ class Said(list[Any]):
 
 
 def claimed(task: Task[..., Any], payload: str) -> Job:
-    claim = Claim(7, 99, 2, 1, 0, task.name, payload, "a key", NOW, NOW, NOW, None)
+    claim = Claim(7, 99, 2, 1, 0, task.name, payload, "a key", *[NOW.timestamp()] * 3, None)
     return Job(claim, NoChannel(), task.timeout)
 
 

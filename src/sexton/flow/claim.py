@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from sexton.domain.job import AGEING, PRIORITIES, Claim
+from sexton.domain.job import AGEING, PRIORITIES, Claim, instant
 from sexton.store import Store
 from sexton.store.jobs import BEGINNING
 
@@ -12,7 +12,7 @@ log = logging.getLogger("sexton.claim")
 
 # Jobs are committed a little out of the order of their due_at, so claiming begins no later than
 # this long ago. What took longer to commit is found by the sweep.
-SLACK = timedelta(seconds=0.25)
+SLACK = 0.25
 
 
 class Claimer:
@@ -64,14 +64,14 @@ class Claimer:
         claims = await self._store.jobs.claim(
             self.queue, limit, worker, self._lanes, list(sent.values())
         )
-        newest: dict[int, datetime] = {}
+        newest: dict[int, float] = {}
         for claim in claims:
-            if claim.priority not in newest or claim.due_at > newest[claim.priority]:
-                newest[claim.priority] = claim.due_at
-        for priority, due_at in newest.items():
+            if claim.due > newest.get(claim.priority, 0.0):
+                newest[claim.priority] = claim.due
+        for priority, due in newest.items():
             # A sweep that found something meanwhile has moved it back, and knows better.
             if self._since[priority] == sent[priority]:
-                self._since[priority] = min(due_at, claims[0].claimed_at - SLACK)
+                self._since[priority] = instant(min(due, claims[0].claimed - SLACK))
         if len(newest) > 1:
             claims.sort(key=_rank)
         if self._limited and claims:
@@ -130,4 +130,4 @@ class Claimer:
 
 def _rank(claim: Claim) -> float:
     """A priority is a head start: the order in which the statement chose them."""
-    return claim.due_at.timestamp() - claim.priority * AGEING
+    return claim.due - claim.priority * AGEING

@@ -1,9 +1,12 @@
 """Running a claim: on the loop, in a thread or in a child process, until it has an outcome."""
 
 import asyncio
+import contextvars
 import inspect
 import logging
-from collections.abc import Callable
+import types
+from collections import deque
+from collections.abc import Callable, Generator
 from typing import Any, Literal
 
 import msgspec
@@ -33,6 +36,8 @@ log = logging.getLogger("sexton.execute")
 UNKNOWN_TASK_DELAY = 30.0
 UNKNOWN_TASK_PATIENCE = 86400.0
 CANCEL_AGAIN_AFTER = 1.0
+# Then whatever else the loop has to do gets its turn.
+LONGEST_TURN = 0.005
 
 Why = Literal["timeout", "cancelled", "lease", "shutdown"]
 
@@ -62,42 +67,93 @@ class Executor:
         self._finished = finished
         self._max_result_bytes = max_result_bytes
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._turns: deque[Running] = deque()  # coroutines to be begun
+        self._turning = False
         self._threads = ThreadPool()
         self._processes = ProcessPool(max_result_bytes=max_result_bytes)
 
     def start(self, running: Running) -> None:
-        """Begin; `finished` is called later, or at once if the claim cannot be run."""
+        """Begin soon; `finished` is called later, or at once if the claim cannot be run."""
         claim, task = running.claim, running.task
         if task is None:
             self._finished(running, _unknown(claim), _PLAIN)
             return
-        if claim.expires_at is not None and claim.claimed_at >= claim.expires_at:
+        if claim.expires is not None and claim.claimed >= claim.expires:
             self._finished(running, Failed("it was not started within its maximum age"), task.retry)
             return
-        if task.timeout is not None:
-            running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
+        if task.runs == "loop":
+            self._turns.append(running)
+            if not self._turning:
+                self._turning = True
+                self._loop.create_task(self._take_turns(), context=self._context.copy())
+            return
+        self._set_timer(running, task)
         if task.runs == "process":
             job = running.job = Job(claim, self._channel, task.timeout)
             running.handle = self._loop.create_task(self._run_in_process(running, task, job))
             return
         try:
-            arguments = task.arguments.decode(claim.payload)
+            arguments = self._arguments(running, task)
         except ArgumentMismatch as error:
             self._end(running, *raised(error, task.retry))
             return
-        if task.arguments.job_parameter is not None:
-            running.job = Job(claim, self._channel, task.timeout)
-            arguments[task.arguments.job_parameter] = running.job
-        if task.runs == "loop":
-            running.handle = self._loop.create_task(self._run_on_loop(running, task, arguments))
-        else:
-            self._start_in_thread(running, task, arguments)
+        self._start_in_thread(running, task, arguments)
 
-    async def _run_on_loop(
-        self, running: Running, task: Task[Any, Any], arguments: dict[str, Any]
+    def _arguments(self, running: Running, task: Task[Any, Any]) -> dict[str, Any]:
+        arguments = task.arguments.decode(running.claim.payload)
+        if task.arguments.job_parameter is not None:
+            running.job = Job(running.claim, self._channel, task.timeout)
+            arguments[task.arguments.job_parameter] = running.job
+        return arguments
+
+    def _set_timer(self, running: Running, task: Task[Any, Any]) -> None:
+        if task.timeout is not None:
+            running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
+
+    async def _take_turns(self) -> None:
+        """Run one coroutine after the other until one has to wait; then be that one's own.
+
+        An asyncio task for each would cost as much as claiming it. One that never waits cannot
+        tell that it had none, except by what it left in the context: then the next gets a new one.
+        """
+        fresh = contextvars.copy_context()
+        yield_at = self._loop.time() + LONGEST_TURN
+        while self._turns:
+            running = self._turns.popleft()
+            task = running.task
+            try:
+                if running.stopped is not None:
+                    raise asyncio.CancelledError
+                coroutine = task.function(**self._arguments(running, task))
+                waits_for = coroutine.send(None)
+            except StopIteration as done:
+                self._end(running, returned(done.value, self._max_result_bytes), task.retry)
+            except ArgumentMismatch as error:
+                self._end(running, *raised(error, task.retry))
+            except BaseException as error:
+                self._end(running, *self._verdict(running, task, error))
+            else:
+                self._set_timer(running, task)
+                running.handle = asyncio.current_task()
+                self._turn_over()
+                await self._wait_on(running, task, coroutine, waits_for)
+                return
+            if contextvars.copy_context() != fresh or self._loop.time() > yield_at:
+                break
+        self._turn_over()
+
+    def _turn_over(self) -> None:
+        self._turning = bool(self._turns)
+        if self._turning:
+            self._loop.create_task(self._take_turns(), context=self._context.copy())
+
+    async def _wait_on(
+        self, running: Running, task: Task[Any, Any], coroutine: Any, waits_for: Any
     ) -> None:
         try:
-            outcome: Outcome = returned(await task.function(**arguments), self._max_result_bytes)
+            result = await _rest(coroutine, waits_for)
+            outcome: Outcome = returned(result, self._max_result_bytes)
             retry = task.retry
         except BaseException as error:
             outcome, retry = self._verdict(running, task, error)
@@ -187,13 +243,27 @@ class Executor:
         await self._processes.close()
 
 
+@types.coroutine
+def _rest(coroutine: Any, waits_for: Any) -> Generator[Any, Any, Any]:
+    """What is left of a coroutine whose first step was taken by hand."""
+    while True:
+        try:
+            yield waits_for
+        except BaseException as error:
+            try:
+                waits_for = coroutine.throw(error)
+            except StopIteration as done:
+                return done.value
+        else:
+            return (yield from coroutine)
+
+
 _PLAIN = Retry()
 
 
 def _unknown(claim: Claim) -> Outcome:
     reason = f"no task {claim.task!r} in this worker's code"
-    waited = (claim.claimed_at - claim.created_at).total_seconds()
-    if waited > UNKNOWN_TASK_PATIENCE:
+    if claim.claimed - claim.created > UNKNOWN_TASK_PATIENCE:
         return Failed(f"{reason}, nor in any other that tried for a day", permanent=True)
     log.warning("job %d: %s; put back for %g s", claim.id, reason, UNKNOWN_TASK_DELAY)
     return Snoozed(UNKNOWN_TASK_DELAY, reason)

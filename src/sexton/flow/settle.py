@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import asyncpg
@@ -25,7 +25,7 @@ _ONE_BY_ONE = (
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.LockNotAvailableError,
 )
-Settled = Callable[[Claim, bool], None]
+Settled = Callable[[Sequence[Claim], set[int]], None]  # a batch, and the ids that were ours
 
 
 def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None) -> Settlement:
@@ -33,9 +33,9 @@ def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = N
     if outcome is PLAIN_SUCCESS:
         return SUCCEEDED
     expires_in = None
-    if claim.expires_at is not None:
+    if claim.expires is not None:
         # Both instants are the database's; the time since the claim is left out, to the job's good.
-        expires_in = (claim.expires_at - claim.claimed_at).total_seconds()
+        expires_in = claim.expires - claim.claimed
     return settle(
         outcome,
         tries=claim.tries,
@@ -69,8 +69,9 @@ class Settler:
         self._pending.append((claim, settlement))
         if may_be_refused:
             self._unremarkable.add(claim.fence)
-        self._something.set()
-        self._nothing.clear()
+        if len(self._pending) == 1:
+            self._something.set()
+            self._nothing.clear()
 
     async def drained(self) -> None:
         """Return when everything was recorded or refused."""
@@ -133,17 +134,22 @@ class Settler:
                 ]
             )
         self.batches += 1
-        for claim, settlement in batch:
-            ours = claim.id in accepted
+        self._on_settled([claim for claim, _ in batch], accepted)
+        if len(accepted) < len(batch):
+            refused = [each for each in batch if each[0].id not in accepted]
+            self._remark_on(refused)
+        if self._unremarkable:
+            self._unremarkable.difference_update(claim.fence for claim, _ in batch)
+
+    def _remark_on(self, refused: list[tuple[Claim, Settlement]]) -> None:
+        for claim, settlement in refused:
             # After an outage the first try may have been applied and its answer lost.
-            if not ours and not self._in_doubt and claim.fence not in self._unremarkable:
+            if not self._in_doubt and claim.fence not in self._unremarkable:
                 log.warning(
                     "job %d (%s): the outcome %r of attempt %d was refused, the claim with "
                     "fence %d is not valid any more",
                     *(claim.id, claim.task, settlement.outcome, claim.attempt, claim.fence),
                 )
-            self._unremarkable.discard(claim.fence)
-            self._on_settled(claim, ours)
 
     async def _settle_one_by_one(
         self, batch: list[tuple[Claim, Settlement]]

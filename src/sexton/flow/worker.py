@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from typing import Any
 
 from sexton import __version__
@@ -263,7 +263,7 @@ class Worker:
         if running.job is not None and running.job.settled:
             if not isinstance(outcome, Succeeded):
                 log.warning("job %d failed after its transaction had settled it", claim.id)
-            self._settled(claim, True)
+            self._settled([claim], {claim.id})
         else:
             carried = running.job is not None and running.job.carried
             settlement = decide(claim, outcome, retry)
@@ -271,10 +271,12 @@ class Worker:
                 _say(claim, settlement)
             self._settler.add(claim, settlement, may_be_refused=carried)
 
-    def _settled(self, claim: Claim, ours: bool) -> None:
-        running = self._held.pop(claim.fence, None)
-        if running is not None and running.task is not None and running.task.limited:
-            self._fetchers[running.queue].wake()
+    def _settled(self, claims: Sequence[Claim], ours: Set[int]) -> None:
+        """Recorded or refused: either way nothing of ours any more."""
+        for claim in claims:
+            running = self._held.pop(claim.fence, None)
+            if running is not None and running.task is not None and running.task.limited:
+                self._fetchers[running.queue].wake()
         if not self._held:
             self._empty.set()
 

@@ -7,6 +7,9 @@
 -- them would cost more with every job. The first look finds where each lane really begins; only
 -- if several have jobs does a second, without locks, tell how many each is to give. What is
 -- locked is what is claimed.
+--
+-- Instants go out as seconds since 1970: to make a datetime of each costs a worker as much as all
+-- the rest of the row, and few are looked at.
 with lane as materialized (
     select lane.priority, first.due_at as since, coalesce($7::timestamptz, now()) as now
     from unnest($4::smallint[], $5::timestamptz[]) as lane (priority, since)
@@ -67,5 +70,5 @@ where job.id = any (array(
     ) as ready
 ))
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,
-    job.task, job.payload, job.key, job.created_at, job.due_at, job.claimed_at,
-    job.expires_at
+    job.task, job.payload, job.key, date_part('epoch', job.created_at) as created, date_part('epoch', job.due_at) as due,
+    date_part('epoch', job.claimed_at) as claimed, date_part('epoch', job.expires_at) as expires

@@ -8,5 +8,5 @@ set claimed_by = $2::integer,
 where job.id = $1::bigint and job.claimed_by is null
     and exists (select from sexton.worker where id = $2::integer and gone_at is null)
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,
-    job.task, job.payload, job.key, job.created_at, job.due_at, job.claimed_at,
-    job.expires_at
+    job.task, job.payload, job.key, date_part('epoch', job.created_at) as created, date_part('epoch', job.due_at) as due,
+    date_part('epoch', job.claimed_at) as claimed, date_part('epoch', job.expires_at) as expires

@@ -19,7 +19,6 @@ import traceback
 import types
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
@@ -54,10 +53,10 @@ class Command(msgspec.Struct, omit_defaults=True):
     task: str
     payload: str
     key: str | None
-    created_at: datetime
-    due_at: datetime
-    claimed_at: datetime
-    expires_at: datetime | None
+    created: float
+    due: float
+    claimed: float
+    expires: float | None
     remaining: float | None
     max_result_bytes: int
     schema: str

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Protocol
 
-from sexton.domain.job import Claim
+from sexton.domain.job import Claim, instant
 from sexton.errors import JobCancelled
 
 
@@ -69,11 +69,11 @@ class Job:
 
     @property
     def created_at(self) -> datetime:
-        return self._claim.created_at
+        return instant(self._claim.created)
 
     @property
     def due_at(self) -> datetime:
-        return self._claim.due_at
+        return instant(self._claim.due)
 
     @property
     def remaining(self) -> float | None:

@@ -4,8 +4,8 @@ import asyncio
 import collections
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import AsyncGenerator, Sequence, Set
+from datetime import date
 from typing import Any
 
 from sexton import __version__
@@ -218,9 +218,8 @@ class Engine:
         self._settler.add(claim, settlement)
         await self._settler.run_once()
 
-    def _settled(self, claim: Claim, ours: bool) -> None:
-        if not ours:
-            self._refused.add(claim.fence)
+    def _settled(self, claims: Sequence[Claim], ours: Set[int]) -> None:
+        self._refused |= {claim.fence for claim in claims if claim.id not in ours}
 
     def _exception(self, running: Running, outcome: Outcome) -> BaseException | None:
         error = self._executor.raised.pop(running.claim.fence, None)
@@ -270,5 +269,5 @@ class Engine:
                 await self._executor.close()
 
 
-def _urgency(claim: Claim) -> tuple[datetime, int]:
-    return claim.due_at - timedelta(seconds=claim.priority * AGEING), claim.id
+def _urgency(claim: Claim) -> tuple[float, int]:
+    return claim.due - claim.priority * AGEING, claim.id
