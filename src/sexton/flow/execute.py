@@ -115,8 +115,23 @@ class Executor:
         """Run one coroutine after the other until one has to wait; then be that one's own.
 
         An asyncio task for each would cost as much as claiming it. One that never waits cannot
-        tell that it had none, except by what it left in the context: then the next gets a new one.
+        tell that it had none; one that left something behind, in the context or by cancelling it,
+        is the last of its turn.
         """
+        me = asyncio.current_task()
+        assert me is not None
+        try:
+            waiting = self._run_until_one_waits(me)
+        finally:
+            self._turning = bool(self._turns)
+            if self._turning:
+                self._loop.create_task(self._take_turns(), context=self._context.copy())
+        if waiting is not None:
+            await self._wait_on(*waiting)
+
+    def _run_until_one_waits(
+        self, me: asyncio.Task[Any]
+    ) -> tuple[Running, Task[Any, Any], Any, Any] | None:
         fresh = contextvars.copy_context()
         yield_at = self._loop.time() + LONGEST_TURN
         while self._turns:
@@ -135,18 +150,12 @@ class Executor:
                 self._end(running, *self._verdict(running, task, error))
             else:
                 self._set_timer(running, task)
-                running.handle = asyncio.current_task()
-                self._turn_over()
-                await self._wait_on(running, task, coroutine, waits_for)
-                return
-            if contextvars.copy_context() != fresh or self._loop.time() > yield_at:
+                running.handle = me
+                return running, task, coroutine, waits_for
+            changed = contextvars.copy_context() != fresh or me.cancelling()
+            if changed or self._loop.time() > yield_at:
                 break
-        self._turn_over()
-
-    def _turn_over(self) -> None:
-        self._turning = bool(self._turns)
-        if self._turning:
-            self._loop.create_task(self._take_turns(), context=self._context.copy())
+        return None
 
     async def _wait_on(
         self, running: Running, task: Task[Any, Any], coroutine: Any, waits_for: Any
