@@ -89,29 +89,46 @@ class Client:
     async def _enqueue_batches(
         self, connection: Any, calls: Iterable[Call]
     ) -> tuple[list[Enqueued], set[str]]:
-        """While PostgreSQL takes in one batch, the next is drawn from `calls`."""
+        """While PostgreSQL takes in one batch, the next is drawn from `calls`.
+
+        Those with a key come last and sorted over all batches, so that two callers with the same
+        keys cannot wait for each other.
+        """
         jobs = self.store.over(Borrowed(connection)).jobs
         enqueued: list[Enqueued] = []
+        keyed: list[tuple[int, NewJob]] = []
         queues: set[str] = set()
         drawn = iter(calls)
         size = FIRST_BATCH
-        sending: asyncio.Task[list[Enqueued]] | None = None
+        sending: asyncio.Task[None] | None = None
         try:
             while batch := [_job(call) for call in itertools.islice(drawn, size)]:
                 if sending is not None:
-                    enqueued += await sending
+                    await sending
                 now, ids = await jobs.reserve(len(batch))
                 queues.update({job.queue for job in batch})
-                sending = asyncio.create_task(_enqueue_batch(jobs, now, ids, batch))
+                keyed += [
+                    (nth, job)
+                    for nth, job in enumerate(batch, len(enqueued))
+                    if job.key is not None
+                ]
+                enqueued += map(Enqueued, ids)
+                sending = asyncio.create_task(_enqueue_plain(jobs, now, ids, batch))
                 await asyncio.sleep(0)
                 size = min(2 * size, LARGEST_BATCH)
             if sending is not None:
-                enqueued += await sending
+                await sending
         except BaseException:
             if sending is not None:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
             raise
+        keyed.sort(key=_by_key)
+        for first in range(0, len(keyed), FIRST_BATCH):
+            part = keyed[first : first + FIRST_BATCH]
+            answers = await jobs.enqueue_keyed([job for _, job in part])
+            for (nth, _), answer in zip(part, answers, strict=True):
+                enqueued[nth] = answer
         return enqueued, queues
 
     async def _enqueue_in(self, connection: Any, job: NewJob) -> Enqueued:
@@ -138,16 +155,17 @@ def _job(call: Call) -> NewJob:
     return call.job
 
 
-async def _enqueue_batch(
+def _by_key(numbered: tuple[int, NewJob]) -> tuple[str, str]:
+    _, job = numbered
+    return job.task, job.key or ""
+
+
+async def _enqueue_plain(
     store: Jobs, now: datetime, ids: Sequence[int], jobs: Sequence[NewJob]
-) -> list[Enqueued]:
-    if all(job.key is None for job in jobs):
-        await store.enqueue_plain(now, ids, jobs)
-        return [Enqueued(id) for id in ids]
-    plain = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is None]
-    keyed = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is not None]
-    if plain:
-        await store.enqueue_plain(now, *zip(*plain, strict=True))
-    answers = await store.enqueue_keyed([job for _, job in keyed])
-    by_id = {id: answer for (id, _), answer in zip(keyed, answers, strict=True)}
-    return [by_id.get(id) or Enqueued(id) for id in ids]
+) -> None:
+    if any(job.key is not None for job in jobs):
+        plain = [(id, job) for id, job in zip(ids, jobs, strict=True) if job.key is None]
+        if not plain:
+            return
+        ids, jobs = zip(*plain, strict=True)
+    await store.enqueue_plain(now, ids, jobs)

@@ -283,3 +283,17 @@ async def test_an_argument_named_like_an_option_goes_through_call(app: Sexton) -
 async def test_a_connection_of_an_unknown_kind_is_refused(app: Sexton, add: Task[Any, Any]) -> None:
     with pytest.raises(ConfigurationError, match="asyncpg, psycopg or SQLAlchemy"):
         await add.enqueue(1, connection="postgresql://")
+
+
+async def test_two_callers_with_the_same_keys_in_opposite_order_both_succeed(app: Sexton) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    async with app:
+        keys = [f"key {n:05}" for n in range(2_500)]
+        up = app.enqueue_many(note.call().options(key=key) for key in keys)
+        down = app.enqueue_many(note.call().options(key=key) for key in reversed(keys))
+        first, second = await asyncio.gather(up, down)
+        assert [each.id for each in first] == [each.id for each in reversed(second)]
+        assert all(a.duplicate != b.duplicate for a, b in zip(first, reversed(second), strict=True))
+        assert await app.live_count() == 2_500

@@ -10,7 +10,7 @@ with wanted as (
         $11::double precision[]
     ) with ordinality as w (task, payload, queue, priority, at, delay, limit_key, tags, expires_in,
             key, key_held_for, nth)
-    order by task, key, nth
+    order by task collate "C", key collate "C", nth
 ),
 enqueued as materialized (
     select wanted.nth, made.id, made.duplicate
