@@ -26,15 +26,29 @@ freed as (
     using ended
     where held.task = ended.task and held.key = ended.key and held.job_id = ended.id
 ),
+followed as (
+    -- Who waited for one that waited itself now waits for whom that one waited for.
+    update sexton.job as follower
+    set after_job = ended.after_job,
+        due_at = case when ended.after_job is null
+            then coalesce($2::timestamptz, clock_timestamp()) else follower.due_at end
+    from ended
+    where ended.schedule_id is not null and follower.after_job = ended.id
+        and follower.id <> all ($1::bigint[])
+    returning follower.queue
+),
 recorded as (
     insert into sexton.attempt (
         job_id, fence, created_at, due_at, finished_at, attempt, outcome, next,
-        task, queue, payload, key, tags)
+        task, queue, payload, key, tags, schedule_id, fire_at)
     select
-        id, fence, created_at, due_at, coalesce($2::timestamptz, clock_timestamp()), attempt,
-        'cancelled', 'cancelled', task, queue, payload, key, tags
+        id, fence, created_at, least(due_at, coalesce($2::timestamptz, clock_timestamp())),
+        coalesce($2::timestamptz, clock_timestamp()), attempt,
+        'cancelled', 'cancelled', task, queue, payload, key, tags, schedule_id, fire_at
     from ended
 )
-select id, null::integer as worker_id from ended
+select id, null::integer as worker_id,
+    (select count(pg_notify('sexton.wake', 'queue:' || queue)) from followed) as followed
+from ended
 union all
-select id, claimed_by from asked
+select id, claimed_by, 0 from asked

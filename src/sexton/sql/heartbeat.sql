@@ -26,12 +26,13 @@ led as (
     update sexton.leader
     set node_id = renewed.id,
         lease_until = renewed.lease_until,
-        term = leader.term + tenure.new::integer,
-        elected_at = case when tenure.new then renewed.now else leader.elected_at end
+        term = case
+            when leader.node_id = renewed.id and leader.lease_until > renewed.now then leader.term
+            else leader.term + 1 end,
+        elected_at = case
+            when leader.node_id = renewed.id and leader.lease_until > renewed.now then leader.elected_at
+            else renewed.now end
     from renewed
-    cross join lateral (
-        select leader.node_id is distinct from renewed.id or leader.lease_until <= renewed.now as new
-    ) as tenure
     where leader.one = renewed.seat
         and (leader.node_id = renewed.id or leader.lease_until <= renewed.now)
     returning leader.node_id, leader.term, leader.lease_until

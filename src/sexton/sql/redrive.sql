@@ -35,13 +35,13 @@ revived as (
 made as (
     insert into sexton.job (
         id, created_at, due_at, attempt, attempts_before, priority, limited, task, queue,
-        payload, key, key_held_for, limit_key, tags)
+        payload, key, key_held_for, limit_key, tags, schedule_id, fire_at)
     select
         revived.job_id, revived.created_at, coalesce($9::timestamptz, clock_timestamp()),
         revived.attempt, revived.attempt, revived.priority,
         coalesce(task.max_running, task.max_running_per_key) is not null,
         revived.task, revived.queue, revived.payload, revived.key, revived.key_held_for,
-        revived.limit_key, revived.tags
+        revived.limit_key, revived.tags, revived.schedule_id, revived.fire_at
     from revived
     left join sexton.task on task.name = revived.task
 )

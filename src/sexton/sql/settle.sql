@@ -35,15 +35,15 @@ again as (
         and before.id = job.id
     returning job.id, job.fence, before.claimed_by, job.created_at, before.due_at,
         before.claimed_at, before.attempt, job.task, job.queue, job.key, job.tags,
-        settled.now, settled.outcome, settled.next, settled.error, settled.result
+        job.schedule_id, job.fire_at, settled.now, settled.outcome, settled.next, settled.error, settled.result
 ),
 buried as (
     insert into sexton.dead (
         job_id, died_at, created_at, attempt, attempts_before, priority, reason, task, queue,
-        payload, key, key_held_for, limit_key, tags, error)
+        payload, key, key_held_for, limit_key, tags, error, schedule_id, fire_at)
     select
         id, now, created_at, attempt, attempts_before, priority, reason, task, queue,
-        payload, key, key_held_for, limit_key, tags, error
+        payload, key, key_held_for, limit_key, tags, error, schedule_id, fire_at
     from ended
     where next = 'dead'
 ),
@@ -59,19 +59,30 @@ freed as (
     using ended
     where ended.key is not null and (ended.key_held_for is null or ended.next <> 'succeeded')
         and held.task = ended.task and held.key = ended.key and held.job_id = ended.id
+),
+followed as (
+    update sexton.job as follower
+    set after_job = null, due_at = ended.now
+    from ended
+    where ended.schedule_id is not null and follower.after_job = ended.id
+    returning follower.queue
+),
+recorded as (
+    insert into sexton.attempt (
+        job_id, fence, worker_id, created_at, due_at, claimed_at, finished_at, attempt,
+        outcome, next, task, queue, payload, result, error, key, tags, schedule_id, fire_at)
+    select
+        id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
+        outcome::sexton.outcome, next::sexton.next_state, task, queue, payload, result::json, error,
+        key, tags, schedule_id, fire_at
+    from ended
+    union all
+    select
+        id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
+        outcome::sexton.outcome, next::sexton.next_state, task, queue, null, result::json, error,
+        key, tags, schedule_id, fire_at
+    from again
+    returning job_id
 )
-insert into sexton.attempt (
-    job_id, fence, worker_id, created_at, due_at, claimed_at, finished_at, attempt,
-    outcome, next, task, queue, payload, result, error, key, tags)
-select
-    id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
-    outcome::sexton.outcome, next::sexton.next_state, task, queue, payload, result::json, error,
-    key, tags
-from ended
-union all
-select
-    id, fence, claimed_by, created_at, due_at, claimed_at, now, attempt,
-    outcome::sexton.outcome, next::sexton.next_state, task, queue, null, result::json, error,
-    key, tags
-from again
-returning job_id
+select job_id, (select count(pg_notify('sexton.wake', 'queue:' || queue)) from followed) as followed
+from recorded

@@ -20,15 +20,23 @@ freed as (
     where ended.key is not null and ended.key_held_for is null
         and held.task = ended.task and held.key = ended.key and held.job_id = ended.id
 ),
+followed as (
+    update sexton.job as follower
+    set after_job = null, due_at = coalesce($3::timestamptz, clock_timestamp())
+    from ended
+    where ended.schedule_id is not null and follower.after_job = ended.id
+    returning follower.queue
+),
 recorded as (
     insert into sexton.attempt (
         job_id, fence, worker_id, created_at, due_at, claimed_at, finished_at, attempt,
-        outcome, next, task, queue, payload, key, tags)
+        outcome, next, task, queue, payload, key, tags, schedule_id, fire_at)
     select
         id, fence, claimed_by, created_at, due_at, claimed_at,
         coalesce($3::timestamptz, clock_timestamp()), attempt,
-        'succeeded', 'succeeded', task, queue, payload, key, tags
+        'succeeded', 'succeeded', task, queue, payload, key, tags, schedule_id, fire_at
     from ended
 )
-select case when count(*) <> cardinality($1::bigint[]) then array_agg(id) end as ours
+select case when count(*) <> cardinality($1::bigint[]) then array_agg(id) end as ours,
+    (select count(pg_notify('sexton.wake', 'queue:' || queue)) from followed) as followed
 from ended

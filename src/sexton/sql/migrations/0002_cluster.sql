@@ -40,7 +40,7 @@ create table sexton.leader (
     one          boolean primary key default true check (one),
     node_id      integer,
     term         bigint      not null default 0,
-    lease_until  timestamptz not null default '-infinity',
+    lease_until  timestamptz not null default 'epoch',
     elected_at   timestamptz
 ) with (fillfactor = 50);
 insert into sexton.leader default values;

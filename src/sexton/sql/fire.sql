@@ -1,0 +1,10 @@
+-- Due to fired, for a batch of schedules; see the function for what each array holds.
+-- $1 node  $2 its epoch, or null: as the leader  $3 term  $4 kind  $5 … $22 the arrays  $23 now
+select schedules_moved as moved, jobs_made as fired, still_live
+from sexton.fire(
+    $1::integer, $2::bigint, $3::bigint, $4::text,
+    $5::bigint[], $6::integer[], $7::double precision[], $8::boolean[],
+    $9::double precision[], $10::double precision[], $11::double precision[],
+    $12::double precision[], $13::boolean[], $14::bigint[], $15::text[], $16::integer[],
+    $17::boolean[], $18::bigint[], $19::double precision[], $20::double precision[],
+    $21::integer[], $22::text[], $23::timestamptz)
