@@ -26,13 +26,15 @@ create table sexton.rule (
 );
 create unique index rule_definition on sexton.rule (md5(definition));
 
--- A calendar's versions; the newest is the one that counts. Rules name the version they were made with.
+-- A calendar's versions; the newest is the one that counts. Rules name the version they were made with,
+-- so no two calendars have the same.
+create sequence sexton.calendar_version as integer;
 create table sexton.calendar (
     tenant_id   integer     not null default 1,
     name        text        collate "C" not null check (name <> ''),
-    version     integer     not null,
+    version     integer     not null default nextval('sexton.calendar_version') unique,
     since       timestamptz not null,
-    definition  text        not null,
+    definition  text        not null,           -- empty: from then on it is no more
     primary key (tenant_id, name, version)
 );
 

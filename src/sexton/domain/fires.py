@@ -1,0 +1,105 @@
+"""What follows from a fire that is due, or from many that were missed. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sexton.domain.schedule import Decided, Rule
+from sexton.domain.when.timetable import Timetable
+
+# Later than this, a fire is a misfire. Less is an ordinary delay, a failover for example.
+LATE_AFTER = 10.0
+COUNT_TO = 1000
+_MOMENT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Fires that are passed over together; `fires` is None if they are too many to count."""
+
+    first: datetime
+    last: datetime
+    fires: int | None
+    decision: Decided
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """What becomes of a schedule that is behind: which fire to make, and where to go on."""
+
+    fire: datetime | None
+    next: datetime | None
+    gaps: tuple[Gap, ...]
+
+
+def excluded_between(
+    timetable: Timetable, scheduled: datetime, following: datetime | None, anchor: datetime
+) -> Gap | None:
+    """What the calendars took out between two fires."""
+    if following is None:
+        return None
+    first = last = None
+    fires = 0
+    for tick in timetable.excluded(scheduled, following, anchor):
+        first = first or tick.at
+        last = tick.at
+        fires += 1
+        if fires > COUNT_TO:
+            return Gap(first, following - _MOMENT, None, "excluded")
+    return None if first is None or last is None else Gap(first, last, fires, "excluded")
+
+
+def catch_up(rule: Rule, scheduled: datetime, now: datetime, anchor: datetime) -> CatchUp:
+    """The misfire policy for a schedule whose fire of `scheduled` is late.
+
+    Instants are those of the rule, without jitter: what may still be on its way is left alone.
+    """
+    timetable, policy = rule.timetable, rule.policy
+    until = now - timedelta(seconds=timetable.definition.jitter)
+    oldest = now - timedelta(seconds=policy.grace)
+    if scheduled > until:
+        return CatchUp(scheduled, timetable.after(scheduled, anchor), ())
+    latest = latest_until(timetable, until, scheduled, anchor)
+    if policy.misfire == "skip" or latest < oldest:
+        gap = _gap(timetable, scheduled, latest, "missed", anchor)
+        return CatchUp(None, timetable.after(latest, anchor), (gap,))
+    gaps: list[Gap] = []
+    first = scheduled
+    if scheduled < oldest:
+        found = timetable.after(oldest - _MOMENT, anchor)
+        assert found is not None  # the latest is one
+        first = found
+        before = latest_until(timetable, oldest - _MOMENT, scheduled, anchor)
+        gaps.append(_gap(timetable, scheduled, before, "missed", anchor))
+    if policy.misfire == "all":
+        return CatchUp(first, timetable.after(first, anchor), tuple(gaps))
+    if first < latest:
+        before = latest_until(timetable, latest - _MOMENT, first, anchor)
+        gaps.append(_gap(timetable, first, before, "coalesced", anchor))
+    return CatchUp(latest, timetable.after(latest, anchor), tuple(gaps))
+
+
+def latest_until(
+    timetable: Timetable, until: datetime, known: datetime, anchor: datetime
+) -> datetime:
+    """The last instant of the timetable that is not after `until`; `known` is one of them.
+
+    Looked for from the end, in windows that double: a year of seconds costs no more than a day.
+    """
+    window = timedelta(seconds=1)
+    while until - window > known:
+        found = timetable.after(until - window, anchor)
+        if found is not None and found <= until:
+            break
+        window *= 2
+    else:
+        found = known
+    while (following := timetable.after(found, anchor)) is not None and following <= until:
+        found = following
+    return found
+
+
+def _gap(
+    timetable: Timetable, first: datetime, last: datetime, decision: Decided, anchor: datetime
+) -> Gap:
+    fires = timetable.count(first - _MOMENT, last, anchor, cap=COUNT_TO + 1)
+    return Gap(first, last, fires if fires <= COUNT_TO else None, decision)
