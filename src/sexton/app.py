@@ -15,6 +15,7 @@ from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import ConfigurationError, InvalidJob, did_you_mean
+from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
 from sexton.operations import Operations
 from sexton.portal import Portal
@@ -229,13 +230,9 @@ class Sexton(Operations):
         client = await self.client()
         address = client.address
         (await check(address, settings.schema)).demand_current()
-        # A session that a pooler lends would take our LISTEN along to its next user.
-        listen = None if settings.pooler else address
-        if settings.listen_url is not None:
-            listen = Address(settings.listen_url, False, settings.patience)
         return Worker(
             address=address,
-            listen=listen,
+            listen=self._listen_address(address),
             pool=client.pool,
             settings=settings,
             tasks=self.tasks,
@@ -244,6 +241,12 @@ class Sexton(Operations):
             name=name,
             revive=self._revive if settings.database_url is None else None,
         )
+
+    def _listen_address(self, address: Address) -> Address | None:
+        if self.settings.listen_url is not None:
+            return Address(self.settings.listen_url, False, self.settings.patience)
+        # A session that a pooler lends would take our LISTEN along to its next user.
+        return None if self.settings.pooler else address
 
     def _slots(
         self, queues: Sequence[str] | Mapping[str, int] | None, concurrency: int
@@ -280,24 +283,50 @@ class Sexton(Operations):
     ) -> None:
         """Work until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C."""
         worker = await self.worker(queues, concurrency=concurrency, name=name)
-        loop = asyncio.get_running_loop()
+        await _run_until_stopped(worker, handle_signals)
+
+    async def scheduler(self, *, name: str | None = None) -> Scheduler:
+        """A node that is ready to run; `run_scheduler` is this and running it."""
+        client = await self.client()
+        (await check(client.address, self.settings.schema)).demand_current()
+        return Scheduler(
+            address=client.address,
+            listen=self._listen_address(client.address),
+            settings=self.settings,
+            name=name,
+            revive=self._revive if self.settings.database_url is None else None,
+        )
+
+    async def run_scheduler(self, *, name: str | None = None, handle_signals: bool = False) -> None:
+        """Fire schedules until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C."""
+        await _run_until_stopped(await self.scheduler(name=name), handle_signals)
+
+
+class _Process(Protocol):
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+async def _run_until_stopped(process: _Process, handle_signals: bool) -> None:
+    loop = asyncio.get_running_loop()
+    if handle_signals:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, process.stop)
+    running = asyncio.create_task(process.run())
+    cancelled = False
+    try:
+        while not running.done():
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                # Once lets the tasks finish, twice does not wait for them; it always leaves.
+                cancelled = True
+                process.stop()
+        await running
+        if cancelled:
+            raise asyncio.CancelledError
+    finally:
         if handle_signals:
             for each in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(each, worker.stop)
-        running = asyncio.create_task(worker.run())
-        cancelled = False
-        try:
-            while not running.done():
-                try:
-                    await asyncio.shield(running)
-                except asyncio.CancelledError:
-                    # Once lets the tasks finish, twice does not wait for them; it always leaves.
-                    cancelled = True
-                    worker.stop()
-            await running
-            if cancelled:
-                raise asyncio.CancelledError
-        finally:
-            if handle_signals:
-                for each in (signal.SIGTERM, signal.SIGINT):
-                    loop.remove_signal_handler(each)
+                loop.remove_signal_handler(each)

@@ -34,6 +34,8 @@ class Settings:
 
     # A worker that does not renew for `lease` seconds is lost and its jobs run again elsewhere.
     lease: float = 30.0
+    # A node that does not renew for `node_lease` is lost, and others fire its schedules.
+    node_lease: float = 3.0
     # The safety net behind notifications.
     poll: float = 5.0
     # How long running tasks may finish after SIGTERM.
@@ -51,6 +53,7 @@ class Settings:
             )
         for name, least, most in (
             ("lease", 1.0, 3600.0),
+            ("node_lease", 1.0, 3600.0),
             ("poll", 0.05, 300.0),
             ("grace", 0.0, 86400.0),
             ("patience", 0.5, 300.0),

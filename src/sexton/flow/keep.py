@@ -7,23 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from sexton.errors import Unavailable
 from sexton.store.connection import is_transient, say
+from sexton.store.pause import Backoff, wait
 
-_FIRST, _LONGEST = 0.1, 5.0
-
-
-class Backoff:
-    """Delays for reconnecting: doubling, jittered, never long."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-
-    def clear(self) -> None:
-        self._failures = 0
-
-    def next(self) -> float:
-        ceiling = min(_LONGEST, _FIRST * float(2 ** min(self._failures, 10)))
-        self._failures += 1
-        return ceiling * (0.5 + 0.5 * random.random())
+__all__ = ["Backoff", "keep_doing", "wait"]
 
 
 async def keep_doing(
@@ -50,13 +36,3 @@ async def keep_doing(
             else:
                 log.exception("%s failed and will be tried again", name)
         await wait(stop, delay)
-
-
-async def wait(event: asyncio.Event, timeout: float) -> bool:
-    """Whether the event came within the time."""
-    try:
-        async with asyncio.timeout(timeout):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

@@ -1,5 +1,9 @@
 -- Who leads, or led last, and in which term.
 -- $1 now
-select leader.node_id, leader.term, leader.lease_until, leader.elected_at,
-    leader.lease_until > coalesce($1::timestamptz, clock_timestamp()) as leads
+select leader.node_id, leader.term, leader.elected_at,
+    coalesce(
+        least(leader.lease_until, node.lease_until) > coalesce($1::timestamptz, clock_timestamp())
+            and node.gone_at is null,
+        false) as leads
 from sexton.leader
+left join sexton.node on node.id = leader.node_id

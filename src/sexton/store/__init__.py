@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from sexton.store.cluster import Cluster
+from sexton.store.due import Due
 from sexton.store.history import History
 from sexton.store.jobs import Jobs
 from sexton.store.source import Borrowed, Line, Pool, Source
@@ -11,6 +13,8 @@ from sexton.store.workers import Workers
 __all__ = [
     "Borrowed",
     "Clock",
+    "Cluster",
+    "Due",
     "History",
     "Jobs",
     "Line",
@@ -33,6 +37,8 @@ class Store:
         self.jobs = Jobs(statements)
         self.workers = Workers(statements)
         self.history = History(statements)
+        self.cluster = Cluster(statements)
+        self.due = Due(statements)
 
     def now(self) -> datetime | None:
         """The manual clock's, for statements that others run; None without one."""

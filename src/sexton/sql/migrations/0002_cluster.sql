@@ -10,10 +10,11 @@
 --      fired before.
 -- So a stale owner writes nothing, whatever its clock, its lease or its pauses. Leases only decide
 -- when somebody takes over, and leadership only who plans it. All of them go by the database's clock.
+-- What is fired in the leader's name is guarded the same way, by the row of sexton.leader and its term.
 --
--- Locks are taken in one order: the leader's row, nodes, rows of ownership. Every change of ownership,
--- and every end of a node, is made under the lock on the leader's row, so those are one after the
--- other. A heartbeat waits for no row but its node's, and a fire for none but its ownership's.
+-- No row that a fire locks is one that a heartbeat updates. Locks are taken in one order: the advisory
+-- one of changes to ownership, the leader's row, nodes, rows of ownership. A heartbeat waits for no row
+-- but its node's, and nobody waits for the row of a node that is renewing: it lives.
 
 create table sexton.node (
     id            integer generated always as identity primary key,
@@ -35,12 +36,13 @@ create table sexton.node (
 -- Neither column changes while a node lives, so every heartbeat is a HOT update.
 create index node_live on sexton.node (id) where gone_at is null;
 
--- One row. A tenure is a term; it ends when the lease is over, whoever comes next.
+-- One row, which changes with the leader and not while it leads: its lease is its node's, or ends
+-- before, when it resigns.
 create table sexton.leader (
     one          boolean primary key default true check (one),
     node_id      integer,
     term         bigint      not null default 0,
-    lease_until  timestamptz not null default 'epoch',
+    lease_until  timestamptz not null default 'infinity',
     elected_at   timestamptz
 ) with (fillfactor = 50);
 insert into sexton.leader default values;
@@ -55,9 +57,95 @@ create table sexton.ownership (
     partitions  smallint[] not null
 ) with (fillfactor = 50);
 
+-- A node lives; no row: it was declared lost. Functions here, because each of their statements must
+-- see what was committed before the lock of the one before it was had.
+-- A leader cannot be deposed between the renewal and the look at the leader's row: whoever is elected
+-- in its place must have the lock on its node's row first.
+create function sexton.heartbeat(
+    the_node integer, the_skew double precision, the_fired bigint, the_last_fire timestamptz,
+    all_partitions integer, at timestamptz
+)
+returns table (
+    now timestamptz, epoch bigint, term bigint, partitions smallint[],
+    leads boolean, leader_term bigint, leader_for double precision,
+    restless boolean, silence_in double precision
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := coalesce(at, clock_timestamp());
+begin
+    update sexton.node as n
+    set renewed_at = moment, lease_until = moment + n.lease_for,
+        skew = the_skew, fired = the_fired, last_fire_at = the_last_fire
+    where n.id = the_node and n.gone_at is null;
+    if not found then
+        return;
+    end if;
+    return query
+    select moment, mine.epoch, mine.term, mine.partitions,
+        l.node_id is not distinct from the_node and l.lease_until > moment,
+        l.term,
+        -- Until when nobody else can be elected; not above 0: anybody can.
+        coalesce(extract(epoch from least(l.lease_until, leader.lease_until) - moment), 0)
+            ::double precision,
+        -- Somebody came, went, fell silent, or was given too much: there is work for a leader.
+        others.living + 1 <> owners.nodes or others.silent > 0
+            or owners.partitions <> all_partitions or owners.uneven,
+        extract(epoch from others.next_end - moment)::double precision
+    from sexton.leader as l
+    left join sexton.node as leader on leader.id = l.node_id and leader.gone_at is null
+    left join sexton.ownership as mine on mine.node_id = the_node
+    cross join (
+        select count(*) as living,
+            count(*) filter (where n.lease_until <= moment) as silent,
+            min(n.lease_until) filter (where n.lease_until > moment) as next_end
+        from sexton.node as n
+        where n.gone_at is null and n.id <> the_node
+    ) as others
+    cross join (
+        select count(*) as nodes, coalesce(sum(cardinality(o.partitions)), 0) as partitions,
+            coalesce(max(cardinality(o.partitions)) - min(cardinality(o.partitions)) > 1, false)
+                as uneven
+        from sexton.ownership as o
+    ) as owners;
+end $$;
+
+-- Take the leader's place, if its lease is over; the term grows. Waits for what is being done in the
+-- name of the leader before.
+create function sexton.elect(the_node integer, at timestamptz) returns boolean
+language plpgsql
+set lock_timeout = '500ms'
+as $$
+#variable_conflict use_column
+declare
+    leader  sexton.leader%rowtype;
+    moment  timestamptz;
+begin
+    select l.* into strict leader from sexton.leader as l for no key update;
+    moment := coalesce(at, clock_timestamp());  -- only now: the lock may have been waited for
+    if leader.lease_until > moment and exists (
+        select from sexton.node as n where n.id = leader.node_id and n.gone_at is null
+    ) then
+        perform from sexton.node as n
+        where n.id = leader.node_id and n.lease_until <= moment
+        for no key update skip locked;
+        if not found then
+            return false;
+        end if;
+    end if;
+    update sexton.leader as l
+    set node_id = the_node, term = l.term + 1, lease_until = 'infinity', elected_at = moment
+    where exists (
+        select from sexton.node as n
+        where n.id = the_node and n.gone_at is null and n.lease_until > moment);
+    return found;
+end $$;
+
 -- Change who owns what, all or nothing. The caller has looked, and planned on what it saw; false:
 -- the leader has changed, or something has since then, and nothing is done.
--- The leader of `the_term` may, and without a term a node that leaves: it is marked so here, and
+-- The leader of `the_term` may while its lease lasts, and without a term a node that leaves: it is marked so here, and
 -- resigns. Nodes in `lost` are declared lost, if their leases are over and none of them is renewing
 -- at this moment. `owners` has a node, or null, for each partition from 0 on; who of `nodes` gets none
 -- has a row all the same, and who is not in `nodes` has none any more.
@@ -76,15 +164,21 @@ declare
     found_nodes   integer[];
     found_epochs  bigint[];
 begin
-    select l.* into strict leader from sexton.leader as l for update;
-    moment := coalesce(at, clock_timestamp());  -- only now: the lock may have been waited for
+    perform pg_advisory_xact_lock(hashtextextended('sexton.ownership', 0));
     if the_term is null then
-        perform from sexton.node as n where n.id = the_node and n.gone_at is null for update;
-        if not found then
+        select l.* into strict leader from sexton.leader as l for no key update;
+    else
+        -- Shared with what is fired in the leader's name: only another leader must wait.
+        select l.* into strict leader from sexton.leader as l for share;
+        if leader.node_id is distinct from the_node or leader.term <> the_term then
             return false;
         end if;
-    elsif leader.node_id is distinct from the_node or leader.term <> the_term
-        or leader.lease_until <= moment then
+    end if;
+    moment := coalesce(at, clock_timestamp());  -- only now: the locks may have been waited for
+    perform from sexton.node as n
+    where n.id = the_node and n.gone_at is null and (the_term is null or n.lease_until > moment)
+    for no key update;
+    if not found then
         return false;
     end if;
 
@@ -94,7 +188,7 @@ begin
             select n.id from sexton.node as n
             where n.id = any (lost) and n.gone_at is null and n.lease_until <= moment
             order by n.id
-            for update skip locked
+            for no key update skip locked
         ) as expired
     ) <> cardinality(lost) then
         return false;

@@ -317,7 +317,8 @@ end $$;
 --   next_at, next_scheduled   the fire after it; null: never, and null: the same
 --   stay_late                 whether it is behind even then
 --   latest_jobs, other_jobs   its latest job and earlier ones, if it matters whether they live
---   live_limits               fire only if fewer than so many live; null: always
+--   live_limits               fire only if fewer than so many live; null: always; the largest
+--                             integer: always, and tell which jobs live, for they are replaced
 --   serials                   the job waits for those that live
 -- `gap…` are fires that are passed over. The guard comes first: the node's ownership, or for what
 -- is late the leader's term. Each job is due when it is made and not at fire_at: claiming begins where
@@ -392,7 +393,8 @@ begin
             and due.next_fire_at = to_timestamp(asked.was_due)
             and due.next_fire_at <= coalesce(at, clock_timestamp())
         returning due.schedule_id, due.last_job as job_id, due.next_fire_at,
-            asked.fires, asked.fired, asked.fire_at, asked.scheduled_at, asked.serial, asked.living
+            asked.fires, asked.fired, asked.fire_at, asked.scheduled_at, asked.serial, asked.living,
+            asked.live_limit
     ),
     decided as (
         insert into sexton.fire (
@@ -456,6 +458,6 @@ begin
         (select count(*) from moved),
         (select count(*) from made) + 0 * (select count(told) from woken),
         (select array_agg(living.id) from moved cross join unnest(moved.living) as living (id)
-         where moved.serial and moved.fired)
+         where moved.fired and moved.live_limit = 2147483647)
     into schedules_moved, jobs_made, still_live;
 end $$;

@@ -1,0 +1,185 @@
+"""The path of a fire: what is due, fired, late."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+
+import asyncpg
+import msgspec
+
+from sexton.domain.schedule import FireKind
+from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.store.statements import Statements
+
+
+class DueRow(msgspec.Struct, gc=False):
+    """A schedule as it was read, with instants as seconds since 1970."""
+
+    id: int
+    stamp: int
+    rule: int
+    next_fire: float
+    scheduled: float | None
+    anchor: float
+    fires_left: int | None
+    last_job: int | None
+    live: str | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """Decisions about many schedules, a list for each column as `sexton.fire` wants them."""
+
+    ids: list[int] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    were_due: list[float] = field(default_factory=list)
+    firing: list[bool] = field(default_factory=list)
+    fires_at: list[float] = field(default_factory=list)
+    scheduled_for: list[float] = field(default_factory=list)
+    next_at: list[float | None] = field(default_factory=list)
+    next_scheduled: list[float | None] = field(default_factory=list)
+    stay_late: list[bool] = field(default_factory=list)
+    latest_jobs: list[int | None] = field(default_factory=list)
+    other_jobs: list[str | None] = field(default_factory=list)
+    live_limits: list[int | None] = field(default_factory=list)
+    serials: list[bool] = field(default_factory=list)
+    gap_ids: list[int] = field(default_factory=list)
+    gaps_first: list[float] = field(default_factory=list)
+    gaps_last: list[float] = field(default_factory=list)
+    gaps_fires: list[int | None] = field(default_factory=list)
+    gaps_decision: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def columns(self) -> list[list[object]]:
+        return [getattr(self, name) for name in _SCHEDULES + _GAPS]
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """The same decisions in two batches."""
+        middle = len(self) // 2
+        return self.part(0, middle), self.part(middle, len(self))
+
+    def part(self, first: int, end: int) -> "Batch":
+        columns = {name: getattr(self, name)[first:end] for name in _SCHEDULES}
+        ours = set(columns["ids"])
+        kept = [n for n, id in enumerate(self.gap_ids) if id in ours]
+        gaps = {name: [getattr(self, name)[n] for n in kept] for name in _GAPS}
+        return Batch(**columns, **gaps)
+
+
+_SCHEDULES = (
+    *("ids", "stamps", "were_due", "firing", "fires_at", "scheduled_for", "next_at"),
+    *("next_scheduled", "stay_late", "latest_jobs", "other_jobs", "live_limits", "serials"),
+)
+_GAPS = ("gap_ids", "gaps_first", "gaps_last", "gaps_fires", "gaps_decision")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who fires: a node by its epoch, or the leader (no epoch) by its term."""
+
+    node: int
+    epoch: int | None
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """How many schedules were moved on, how many jobs that made, and which lived already."""
+
+    moved: int
+    jobs: int
+    still_live: tuple[int, ...]
+
+
+class Due:
+    """Statements about schedules that are due."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._run = statements
+
+    async def due(
+        self, partitions: Sequence[int], *, ahead: float, late: float, each: int
+    ) -> list[DueRow]:
+        """What is due now or within a moment, at most `each` of a partition, oldest first."""
+        rows = await self._run.rows("due", partitions, ahead, late, each, self._run.now())
+        return [DueRow(*row) for row in rows]
+
+    async def next_in(self, partitions: Sequence[int]) -> float | None:
+        """Seconds until the next is due; None: none ever is."""
+        due_in: float | None = await self._run.value("due_next", partitions, self._run.now())
+        return due_in
+
+    async def fire(self, guard: Guard, kind: FireKind, batch: Batch) -> Fired:
+        """Move on, record and make jobs, all or nothing; whoever lost its right does nothing."""
+        try:
+            return await self._fire(guard, kind, batch)
+        except asyncpg.CheckViolationError as error:
+            if error.constraint_name is not None:  # a row without a bucket violates no named one
+                raise
+            days = [_day(each) for each in batch.fires_at]
+            await self.make_buckets(min(days), max(days))
+            return await self._fire(guard, kind, batch)
+
+    async def _fire(self, guard: Guard, kind: FireKind, batch: Batch) -> Fired:
+        row = await self._run.row(
+            "fire",
+            *(guard.node, guard.epoch, guard.term, kind),
+            *batch.columns(),
+            self._run.now(),
+        )
+        assert row is not None
+        return Fired(row["moved"], row["fired"], tuple(row["still_live"] or ()))
+
+    async def make_buckets(self, first: date, last: date) -> None:
+        await self._run.rows("make_fire_buckets", first, last)
+
+    async def mark_late(
+        self, guard: Guard, partitions: Sequence[int], late: float, each: int
+    ) -> int:
+        """Hand what is behind to the leader; returns how many schedules."""
+        marked: int = await self._run.value(
+            "mark_late", guard.node, guard.epoch, partitions, late, each, self._run.now()
+        )
+        return marked
+
+    async def late(self, limit: int) -> list[DueRow]:
+        """What is to be caught up next, fair between tenants."""
+        return [DueRow(*row) for row in await self._run.rows("late", limit)]
+
+    async def quarantine(self, guard: Guard, row_id: int, stamp: int, why: str) -> str | None:
+        """The name of the schedule that was taken out; None if it has changed meanwhile."""
+        name: str | None = await self._run.value(
+            "quarantine",
+            *(guard.node, guard.epoch, guard.term, row_id, stamp, why, self._run.now()),
+        )
+        return name
+
+    async def rules(self, ids: Collection[int]) -> dict[int, str]:
+        return {row["id"]: row["definition"] for row in await self._run.rows("rules", list(ids))}
+
+    async def calendars(self, refs: Collection[CalendarRef]) -> Mapping[CalendarRef, Calendar]:
+        if not refs:
+            return {}
+        rows = await self._run.rows("calendars_by_version", [ref.version for ref in refs])
+        return {
+            CalendarRef(row["name"], row["version"]): Calendar.from_json(row["definition"])
+            for row in rows
+            if row["definition"]
+        }
+
+    async def let_go(self) -> int:
+        """Free jobs that wait for one that is no more."""
+        freed: int = await self._run.value("let_go", self._run.now())
+        return freed
+
+    async def rates(self, usual: float | None = None) -> tuple[float, float | None]:
+        """The usual rate of fires, newly measured if given, and the rate to catch up with."""
+        row = await self._run.row("catch_up_rate", usual)
+        assert row is not None
+        return row["usual_rate"], row["catch_up_rate"]
+
+
+def _day(since_1970: float) -> date:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=since_1970)).date()
