@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+FireKind = Literal["due", "catch_up", "backfill", "trigger"]
 State = Literal["waiting", "ready", "running", "succeeded", "cancelled", "dead"]
 LIVE_STATES: tuple[State, ...] = ("waiting", "ready", "running")
 PRIORITIES = range(-5, 6)
@@ -41,6 +42,36 @@ class Enqueued(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
 
 
+class PreviousFire(msgspec.Struct, frozen=True):
+    """The fire of the same schedule before this one that made a job, and what became of it."""
+
+    fire_at: datetime
+    job_id: int
+    state: State | None  # None: history does not go back so far
+    result: Any = None
+    error: str | None = None
+
+
+class Fire(msgspec.Struct, frozen=True):
+    """The fire that made a job: `scheduled_at` by the rule, `fire_at` with its jitter."""
+
+    schedule: str
+    fire_at: datetime
+    scheduled_at: datetime
+    kind: FireKind
+    previous: PreviousFire | None = None
+
+    @property
+    def catch_up(self) -> bool:
+        """It was missed at its time, and is made up for now."""
+        return self.kind == "catch_up"
+
+    @property
+    def backfill(self) -> bool:
+        """Somebody asked for a stretch of the past."""
+        return self.kind == "backfill"
+
+
 class Claim(msgspec.Struct, gc=False):
     """One claim of a job: the right to run it until the worker's lease ends.
 
@@ -60,6 +91,9 @@ class Claim(msgspec.Struct, gc=False):
     due: float
     claimed: float
     expires: float | None
+    schedule_id: int | None = None
+    fire_at: float | None = None
+    fire: Fire | None = None  # looked up for tasks that take a Job
 
 
 def instant(since_1970: float) -> datetime:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from sexton.domain.job import FireKind as FireKind
 from sexton.domain.policy import Policy
 from sexton.domain.when.calendar import Calendar, CalendarRef
 from sexton.domain.when.definition import Definition
@@ -14,7 +15,6 @@ from sexton.domain.when.timetable import Timetable
 from sexton.errors import InvalidSchedule
 
 ScheduleState = Literal["active", "paused", "ended", "cancelled", "quarantined"]
-FireKind = Literal["due", "catch_up", "backfill", "trigger"]
 Decided = Literal[
     "fired", "overlap", "missed", "coalesced", "paused", "excluded", "superseded", "quota"
 ]

@@ -55,6 +55,10 @@ class Running(msgspec.Struct):
     stopped: Why | None = None
     ended: bool = False
 
+    @property
+    def takes_job(self) -> bool:
+        return self.task is not None and self.task.arguments.job_parameter is not None
+
 
 Finished = Callable[[Running, Outcome, Retry], None]
 
@@ -81,6 +85,9 @@ class Executor:
             return
         if claim.expires is not None and claim.claimed >= claim.expires:
             self._finished(running, Failed("it was not started within its maximum age"), task.retry)
+            return
+        if running.stopped is not None:
+            self._end(running, *self._verdict(running, task, asyncio.CancelledError()))
             return
         if task.runs == "loop":
             self._turns.append(running)

@@ -21,14 +21,14 @@ from sexton.flow.claim import Claimer
 from sexton.flow.execute import Executor, Running
 from sexton.flow.fetch import Fetcher
 from sexton.flow.health import Health
-from sexton.flow.keep import keep_doing
+from sexton.flow.keep import Backoff, keep_doing
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
 from sexton.flow.settle import Settler, decide
 from sexton.flow.wake import CANCEL, QUEUE, Listener
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
-from sexton.store.connection import Address
+from sexton.store.connection import Address, is_transient
 from sexton.targets.task import Task
 from sexton.targets.verdict import describe
 
@@ -242,15 +242,42 @@ class Worker:
                 self._held[claim.fence] = running = Running(claim, worker, queue, None)
                 self._ended(running, Released(), Retry())
             return
+        fired = []
         for claim in claims:
             running = Running(claim, worker, queue, self._tasks.get(claim.task))
             self._held[claim.fence] = running
+            if claim.schedule_id is not None and running.takes_job:
+                fired.append(running)
+            else:
+                self._begin(running)
+        if fired:
+            self._background(self._start_fired(fired))
+
+    async def _start_fired(self, fired: Sequence[Running]) -> None:
+        """Jobs that a fire made, and whose tasks may want to know which."""
+        backoff = Backoff()
+        while True:
             try:
-                self._executor.start(running)
+                fires = await self._store.jobs.fires([running.claim for running in fired])
+                break
             except Exception as error:
-                log.exception("job %d could not be started", claim.id)
-                retry = Retry() if running.task is None else running.task.retry
-                self._ended(running, Failed(describe(error)), retry)
+                if not is_transient(error):
+                    log.exception("which fires made %d jobs cannot be told", len(fired))
+                    fires = {}
+                    break
+                await asyncio.sleep(backoff.next())
+        for running in fired:
+            running.claim.fire = fires.get(running.claim.id)
+            if not running.ended:
+                self._begin(running)
+
+    def _begin(self, running: Running) -> None:
+        try:
+            self._executor.start(running)
+        except Exception as error:
+            log.exception("job %d could not be started", running.claim.id)
+            retry = Retry() if running.task is None else running.task.retry
+            self._ended(running, Failed(describe(error)), retry)
 
     def _ended(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         """An attempt has its outcome: its slot is free at once, the settlement follows."""

@@ -1,5 +1,8 @@
 -- Due to fired, for a batch of schedules; see the function for what each array holds.
--- $1 node  $2 its epoch, or null: as the leader  $3 term  $4 kind  $5 … $22 the arrays  $23 now
+-- $1 node  $2 its epoch, or null: as the leader  $3 term  $4 kind  $5 ids  $6 stamps  $7 were_due
+-- $8 firing  $9 fires_at  $10 scheduled_for  $11 next_at  $12 next_scheduled  $13 stay_late
+-- $14 latest_jobs  $15 other_jobs  $16 live_limits  $17 serials  $18 gap_ids  $19 gaps_first
+-- $20 gaps_last  $21 gaps_fires  $22 gaps_decision  $23 now
 select schedules_moved as moved, jobs_made as fired, still_live
 from sexton.fire(
     $1::integer, $2::bigint, $3::bigint, $4::text,

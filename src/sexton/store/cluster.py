@@ -23,9 +23,9 @@ class Beat:
 
     now: datetime
     ownership: Ownership | None
-    leader: int | None
+    leads: bool
     term: int
-    leader_for: float  # how long the leader's lease still is; not above 0: it is over
+    leader_for: float  # how long nobody else can be elected; not above 0: anybody can
     restless: bool  # nodes came, went or fell silent: there is work for a leader
     silence_in: float | None  # when the next lease of another node ends
 
@@ -70,7 +70,6 @@ class LeaderView:
     node: int | None
     term: int
     leads: bool
-    lease_until: datetime
     elected_at: datetime | None
 
 
@@ -103,12 +102,17 @@ class Cluster:
         return Beat(
             row["now"],
             ownership,
-            row["leader"],
+            row["leads"],
             row["leader_term"],
             row["leader_for"],
             row["restless"],
             row["silence_in"],
         )
+
+    async def elect(self, node: int) -> bool:
+        """Lead from here on; False if somebody else does."""
+        elected: bool = await self._run.value("elect", node, self._run.now())
+        return elected
 
     async def roster(self) -> list[Entry]:
         return [
@@ -163,6 +167,4 @@ class Cluster:
     async def leader(self) -> LeaderView:
         row = await self._run.row("leader", self._run.now())
         assert row is not None, "the leader's one row is made by a migration"
-        return LeaderView(
-            row["node_id"], row["term"], row["leads"], row["lease_until"], row["elected_at"]
-        )
+        return LeaderView(row["node_id"], row["term"], row["leads"], row["elected_at"])

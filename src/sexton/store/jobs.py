@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from sexton.domain.job import AGEING, Claim, Enqueued, NewJob
+from sexton.domain.job import AGEING, Claim, Enqueued, Fire, NewJob, PreviousFire
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
+from sexton.store.source import Row
 from sexton.store.statements import Statements
 
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -135,7 +136,7 @@ class Jobs:
         rows = await self._run.rows(
             "claim_limited", queue, limit, worker, tasks, after_key, AGEING, self._run.now()
         )
-        claims = [Claim(*row[:12]) for row in rows]
+        claims = [Claim(*row[:14]) for row in rows]
         return claims, max((row["limit_key"] for row in rows), default=None)
 
     async def claim_one(self, id: int, worker: int) -> Claim | None:
@@ -162,6 +163,16 @@ class Jobs:
     async def outlook_limited(self, queue: str) -> float | None:
         due_in: float | None = await self._run.value("outlook_limited", queue, self._run.now())
         return due_in
+
+    async def fires(self, claims: Sequence[Claim]) -> dict[int, Fire]:
+        """The fires that made these jobs, by job, each with the one before it."""
+        rows = await self._run.rows(
+            "fires_of_jobs",
+            [claim.id for claim in claims],
+            [claim.schedule_id for claim in claims],
+            [claim.fire_at for claim in claims],
+        )
+        return {row["id"]: _fire(row) for row in rows}
 
     async def settle_succeeded(self, ids: Sequence[int], fences: Sequence[int]) -> set[int]:
         """Claims that succeeded without a result; returns the ids that were still ours."""
@@ -225,6 +236,19 @@ class Jobs:
     async def notify(self, payloads: Sequence[str]) -> bool:
         """Whether any worker lives that could have heard it."""
         return bool(await self._run.value("notify", payloads))
+
+
+def _fire(row: Row) -> Fire:
+    previous = None
+    if row["previous_job"] is not None:
+        previous = PreviousFire(
+            row["previous_fire_at"],
+            row["previous_job"],
+            row["previous_state"],
+            None if row["previous_result"] is None else msgspec.json.decode(row["previous_result"]),
+            row["previous_error"],
+        )
+    return Fire(row["schedule"], row["fire_at"], row["scheduled_at"], row["kind"], previous)
 
 
 def _due_at(job: NewJob, now: datetime, instant: datetime) -> datetime:

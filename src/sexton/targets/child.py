@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from sexton.domain.job import Claim
+from sexton.domain.job import Claim, Fire
 from sexton.domain.outcome import Failed, Outcome, Snoozed, Succeeded
 from sexton.domain.retry import NO_RETRY, Retry
 from sexton.domain.text import clean
@@ -57,6 +57,9 @@ class Command(msgspec.Struct, omit_defaults=True):
     due: float
     claimed: float
     expires: float | None
+    schedule_id: int | None
+    fire_at: float | None
+    fire: Fire | None
     remaining: float | None
     max_result_bytes: int
     schema: str

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Protocol
 
-from sexton.domain.job import Claim, instant
+from sexton.domain.job import Claim, Fire, instant
 from sexton.errors import JobCancelled
 
 
@@ -64,8 +64,16 @@ class Job:
 
     @property
     def idempotency_key(self) -> str:
-        """The same over all attempts and redrives: for effects outside the database."""
-        return f"sexton-job-{self._claim.id}"
+        """The same over all attempts, redrives and re-fires: for effects outside the database."""
+        claim = self._claim
+        if claim.schedule_id is not None and claim.fire_at is not None:
+            return f"sexton-fire-{claim.schedule_id}-{round(claim.fire_at * 1_000_000)}"
+        return f"sexton-job-{claim.id}"
+
+    @property
+    def fire(self) -> Fire | None:
+        """The fire that made this job, with the one before it; None for an enqueued job."""
+        return self._claim.fire
 
     @property
     def created_at(self) -> datetime:

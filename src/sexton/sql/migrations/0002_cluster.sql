@@ -88,7 +88,9 @@ begin
         l.node_id is not distinct from the_node and l.lease_until > moment,
         l.term,
         -- Until when nobody else can be elected; not above 0: anybody can.
-        coalesce(extract(epoch from least(l.lease_until, leader.lease_until) - moment), 0)
+        case
+            when leader.id is null then 0
+            else extract(epoch from least(l.lease_until, leader.lease_until) - moment) end
             ::double precision,
         -- Somebody came, went, fell silent, or was given too much: there is work for a leader.
         others.living + 1 <> owners.nodes or others.silent > 0
@@ -167,20 +169,18 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('sexton.ownership', 0));
     if the_term is null then
         select l.* into strict leader from sexton.leader as l for no key update;
+        perform from sexton.node as n where n.id = the_node and n.gone_at is null for no key update;
     else
         -- Shared with what is fired in the leader's name: only another leader must wait.
         select l.* into strict leader from sexton.leader as l for share;
-        if leader.node_id is distinct from the_node or leader.term <> the_term then
-            return false;
-        end if;
+        perform from sexton.node as n
+        where n.id = the_node and n.gone_at is null and n.lease_until > coalesce(at, clock_timestamp())
+            and leader.node_id = the_node and leader.term = the_term;
     end if;
-    moment := coalesce(at, clock_timestamp());  -- only now: the locks may have been waited for
-    perform from sexton.node as n
-    where n.id = the_node and n.gone_at is null and (the_term is null or n.lease_until > moment)
-    for no key update;
     if not found then
         return false;
     end if;
+    moment := coalesce(at, clock_timestamp());  -- only now: the locks may have been waited for
 
     if (
         select count(*)

@@ -1,0 +1,59 @@
+-- A job of a schedule, now, whatever its state and policies say: recorded as a trigger, and live for
+-- the overlap of later fires. Its instant is never on a whole millisecond, where a fire may be due.
+-- $1 tenant  $2 name  $3 payload, null: the schedule's own  $4 now
+with held as (
+    select due.schedule_id, due.last_job, due.live
+    from sexton.schedule
+    join sexton.due on due.schedule_id = schedule.id
+    where schedule.tenant_id = $1::integer and schedule.name = $2::text
+        and schedule.state <> 'cancelled'
+    for update of due
+),
+asked as (
+    select held.schedule_id, nextval('sexton.job_id') as job_id, clock.now,
+        case when date_part('microseconds', later.at)::bigint % 1000 = 0
+            then later.at + interval '1 microsecond' else later.at end as fire_at,
+        array(
+            select job.id from sexton.job
+            where job.id = any (held.live || held.last_job) order by job.id) as living
+    from held
+    cross join (select coalesce($4::timestamptz, clock_timestamp()) as now) as clock
+    cross join lateral (
+        select coalesce(max(fire.fire_at) + interval '1 microsecond', clock.now) as at
+        from sexton.fire
+        where fire.schedule_id = held.schedule_id and fire.fire_at >= clock.now
+            and fire.fire_at < clock.now + interval '1 second' and fire.kind = 'trigger'
+    ) as later
+),
+moved as (
+    update sexton.due
+    set last_job = asked.job_id, live = nullif(asked.living, '{}'), stamp = due.stamp + 1
+    from asked
+    where due.schedule_id = asked.schedule_id
+),
+decided as (
+    insert into sexton.fire (
+        schedule_id, fire_at, scheduled_at, decided_at, job_id, decision, kind)
+    select asked.schedule_id, asked.fire_at, asked.fire_at, asked.now, asked.job_id, 'fired',
+        'trigger'
+    from asked
+),
+made as (
+    insert into sexton.job (
+        id, created_at, due_at, expires_at, priority, limited, task, queue, payload, tags,
+        schedule_id, fire_at)
+    select
+        asked.job_id, asked.now, asked.now,
+        asked.now + coalesce(schedule.expires_in, task.max_age),
+        coalesce(schedule.priority, task.priority, 0),
+        coalesce(task.max_running, task.max_running_per_key) is not null,
+        schedule.task, coalesce(schedule.queue, task.queue, 'default'),
+        coalesce($3::json, schedule.payload), schedule.tags, schedule.id, asked.fire_at
+    from asked
+    join sexton.schedule on schedule.id = asked.schedule_id
+    left join sexton.task on task.name = schedule.task
+    returning job.id, job.queue
+)
+select made.id, pg_notify('sexton.wake', 'queue:' || made.queue)::text,
+    pg_notify('sexton.wake', 'schedule')::text
+from made
