@@ -23,6 +23,7 @@ from sexton.cli.view import Silence, Status, View, best_view
 from sexton.cli.watch import Scoreboard, Watch
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import Unavailable
+from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
 
 EVERY = 0.25
@@ -42,7 +43,7 @@ def dev(
     ] = None,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Everything in one process: PostgreSQL, APP and a worker, live until Ctrl-C."""
+    """Everything in one process: PostgreSQL, APP, a node and a worker, live until Ctrl-C."""
     given = options(context)
     if app_name is not None:
         app, feed = given.applied(locate(app_name)), None
@@ -73,6 +74,7 @@ class _Dev:
         self._began = time.monotonic()
         self._stop = asyncio.Event()
         self._worker: Worker | None = None
+        self._scheduler: Scheduler | None = None
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -95,19 +97,23 @@ class _Dev:
     def _pressed(self) -> None:
         """Once to end, twice to end at once."""
         self._stop.set()
+        if self._scheduler is not None:
+            self._scheduler.stop()
         if self._worker is not None:
             self._worker.stop()
 
     async def _work(self) -> Scoreboard:
         self._worker = worker = await self._app.worker()
+        self._scheduler = scheduler = await self._app.scheduler()
         if self._stop.is_set():
-            worker.stop()
+            self._pressed()
         history = (await self._app.client()).store.history
         watch = Watch(history, await history.clock())
         self._show(lambda: self._view.open(self._status))
         log_to(logging.StreamHandler(), self._log_level)
         logging.getLogger("sexton.job").setLevel(logging.CRITICAL)  # the view shows them already
         running = asyncio.create_task(worker.run())
+        firing = asyncio.create_task(scheduler.run())
         feeding = asyncio.ensure_future(self._feed()) if self._feed else None
         try:
             while not running.done():
@@ -116,12 +122,16 @@ class _Dev:
                 if self._stop.is_set() and feeding is not None:
                     feeding.cancel()
             await running
+            scheduler.stop()
+            await firing
             await self._look(watch, last=True)
             return watch.board
         finally:
             if feeding is not None:
                 feeding.cancel()
                 await asyncio.wait([feeding])
+            scheduler.stop()
+            await asyncio.wait([firing])
             self._show(self._view.close)
 
     async def _look(self, watch: Watch, *, last: bool = False) -> float:

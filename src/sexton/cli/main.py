@@ -9,7 +9,7 @@ import asyncpg
 import typer
 
 from sexton import __version__
-from sexton.cli import dead, dev, jobs, looks, migrate, worker
+from sexton.cli import dead, dev, jobs, looks, migrate, scheduler, worker
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
 from sexton.cli.session import Options
 from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob
@@ -63,12 +63,13 @@ def sexton(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")
     ] = False,
 ) -> None:
-    """A job queue on PostgreSQL: every job claimed once, fenced, and never lost."""
+    """A job scheduler and queue on PostgreSQL: every fire once, every job claimed once."""
     context.obj = Options(database_url, schema, data_folder)
 
 
 app.command()(dev.dev)
 app.command()(worker.worker)
+app.command()(scheduler.scheduler)
 app.command()(migrate.migrate)
 app.add_typer(jobs.commands, name="job")
 app.add_typer(dead.commands, name="dead")
