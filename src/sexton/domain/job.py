@@ -136,6 +136,9 @@ class JobView:
     cancel_requested: bool
     result: Any
     error: str | None
+    schedule: str | None = None  # whose fire made it
+    fire_at: datetime | None = None
+    after_job: int | None = None  # it waits for this one, and is not due before that has ended
     attempts: tuple[Attempt, ...] = field(default=())
 
 

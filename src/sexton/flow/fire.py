@@ -68,6 +68,10 @@ class Firer:
                 one = await self.fire(guard, first, kind)
                 two = await self.fire(guard, second, kind)
                 return Fired(one.moved + two.moved, one.jobs + two.jobs, ())
+            if isinstance(error, asyncpg.UniqueViolationError) and batch.firing[0]:
+                # A backfill, or a trigger in the same microsecond, has decided this fire already.
+                batch.firing[0] = False
+                return await self.fire(guard, batch, kind)
             why = f"its fire cannot be written: {say(error)}"
             name = await self._store.due.quarantine(guard, batch.ids[0], batch.stamps[0], why)
             if name is not None:

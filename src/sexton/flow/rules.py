@@ -9,7 +9,7 @@ from sexton.store import Store
 
 log = logging.getLogger("sexton.fire")
 
-KEPT = 50_000
+KEPT = 10_000
 
 
 class Rules:
@@ -25,7 +25,10 @@ class Rules:
         missing = wanted - self._kept.keys()
         if missing:
             await self._load(missing)
-        found = {id: self._kept[id] for id in wanted}
+        found = {}
+        for id in wanted:
+            found[id] = self._kept[id]
+            self._kept.move_to_end(id)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return found

@@ -40,6 +40,8 @@ LOOK_FOR_LATE_EVERY = 1.0
 MEASURE_EVERY = 10.0
 LET_GO_EVERY = 2.0
 PRUNE_EVERY = 600.0
+# Fires wait for nobody else: when PostgreSQL is back, that is found out soon.
+LONGEST_BACKOFF = 0.5
 # A loop that has not come round for so long is stuck; sleeping, it comes round at every poll.
 STUCK_AFTER = 30.0
 
@@ -170,7 +172,7 @@ class Scheduler:
     # ── firing ──────────────────────────────────────────────────────────────
 
     async def _keep_firing(self) -> None:
-        backoff = Backoff()
+        backoff = Backoff(LONGEST_BACKOFF)
         while not self._stop.is_set():
             self._turned_at = time.monotonic()
             owned = self.member.owned

@@ -7,11 +7,14 @@ select
         else 'ready'
     end as state,
     job.id, job.task, job.queue, job.priority, job.payload::text as payload, job.key, job.tags,
-    job.attempt, job.created_at, job.due_at, null::timestamptz as finished_at,
+    job.attempt, job.created_at,
+    nullif(job.due_at, timestamptz '3000-01-01 00:00:00+00') as due_at, null::timestamptz as finished_at,
     worker.name as worker, job.progress::text as progress,
-    job.cancel_requested_at is not null as cancel_requested, null as result, null as error
+    job.cancel_requested_at is not null as cancel_requested, null as result, null as error,
+    schedule.name as schedule, job.fire_at, job.after_job
 from sexton.job
 left join sexton.worker on worker.id = job.claimed_by
+left join sexton.schedule on schedule.id = job.schedule_id
 where ($1::text is null or job.task = $1::text)
     and ($2::text is null or job.queue = $2::text)
     and ($3::text is null or $3::text = case

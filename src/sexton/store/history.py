@@ -238,6 +238,9 @@ def _view(row: Row) -> JobView:
         row["cancel_requested"],
         _loads(row["result"]),
         row["error"],
+        row["schedule"],
+        row["fire_at"],
+        row["after_job"],
     )
 
 

@@ -130,7 +130,8 @@ class Pool(_Guarded):
                 async with asyncio.timeout(self.address.patience):
                     await transaction.rollback()
             else:
-                await transaction.commit()
+                async with asyncio.timeout(self.address.patience):
+                    await transaction.commit()
         if theirs is not None:
             raise theirs
 

@@ -1,0 +1,291 @@
+"""The verbs of schedules: each change is a version from an instant on, decided from one reading.
+
+What was read may have moved on when the change is written: somebody fired it, or changed it. Then
+nothing was written, and the schedule is read and decided again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NoReturn
+
+import msgspec
+
+from sexton.domain.change import (
+    Body,
+    Change,
+    Standing,
+    activated,
+    demand_first,
+    excluded_before,
+    fires_left,
+    stopped,
+)
+from sexton.domain.schedule import Rule, RuleText
+from sexton.domain.spec import Spec, Terms, merged, same_grid
+from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.domain.when.timetable import Timetable
+from sexton.errors import InvalidSchedule, Unavailable, UnknownSchedule, did_you_mean
+from sexton.store import Store
+
+TRIES = 20
+RETIRED = "retired"
+Decide = Callable[[Standing, Rule | None], Change | None]
+# Checks arguments against a task of this name and returns them as JSON, if the task is known.
+Payload = Callable[[str, Mapping[str, Any]], str]
+
+
+class Verbs:
+    """What can be done to the schedules of one tenant; in a transaction if calendars are used."""
+
+    def __init__(self, store: Store, tenant: int = 1) -> None:
+        self._store = store
+        self._schedules = store.schedules
+        self._tenant = tenant
+
+    # ── adding ──────────────────────────────────────────────────────────────
+
+    async def add(
+        self, spec: Spec, *, exist_ok: bool = False, declared_by: str | None = None
+    ) -> bool:
+        """Whether it was added; a name that was cancelled begins again as a new version."""
+        text, rule = await self.rule_of(spec.terms)
+        rule_id = (await self._schedules.rules([text]))[text]
+        for _ in range(TRIES):
+            if await self._insert(spec, rule_id, rule, declared_by):
+                return True
+            standing = await self._schedules.standing(self._tenant, spec.name)
+            if standing is None:
+                continue
+            if standing.state != "cancelled":
+                if exist_ok:
+                    return False
+                raise InvalidSchedule(
+                    f"name: there is a schedule {spec.name!r} already; put it or update it instead"
+                )
+            body = _body(spec, rule_id, fresh_anchor(spec.terms, standing.now), declared_by)
+            old = await self._rule(standing)
+            left = spec.terms.max_fires
+            if await self._schedules.change(
+                standing, activated("add", standing, body, old, rule, left=left)
+            ):
+                return True
+        raise _restless(spec.name)
+
+    async def _insert(self, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None) -> bool:
+        now, [id] = await self._schedules.reserve(1)
+        body = _body(spec, rule_id, fresh_anchor(spec.terms, now), declared_by)
+        planned = demand_first(rule, body.anchor, now, id)
+        gaps = excluded_before(rule, planned, body.anchor, now)
+        gap = gaps[0] if gaps else None
+        return await self._schedules.add(id, self._tenant, spec.name, now, body, planned, gap)
+
+    async def put(self, spec: Spec, *, declared_by: str | None = None) -> bool:
+        """Make it so; whether that changed anything."""
+        if await self.add(spec, exist_ok=True, declared_by=declared_by):
+            return True
+        return await self._become(spec.name, lambda _: spec, declared_by)
+
+    async def update(self, name: str, changes: Mapping[str, Any], payload_of: Payload) -> bool:
+        """Change some of what it says; whether that changed anything."""
+        return await self._become(name, lambda now: changed(name, now, changes, payload_of), None)
+
+    async def _become(
+        self, name: str, spec_of: Callable[[Standing], Spec], declared_by: str | None
+    ) -> bool:
+        for _ in range(TRIES):
+            standing = await self.demand(name)
+            _refuse_cancelled(name, standing)
+            spec = spec_of(standing)
+            text, rule = await self.rule_of(spec.terms)
+            rule_id = (await self._schedules.rules([text]))[text]
+            body = next_body(spec, standing, rule_id, rule, declared_by)
+            if _same(body, standing.body) and standing.state != "quarantined":
+                return False
+            change = _updated(standing, body, await self._rule(standing), rule)
+            if await self._schedules.change(standing, change):
+                return True
+        raise _restless(name)
+
+    # ── stopping and going on ───────────────────────────────────────────────
+
+    async def pause(self, name: str, reason: str | None, until: datetime | None) -> bool:
+        """No fires until it is resumed, or until an instant; whether that changed anything."""
+
+        def decide(standing: Standing, old: Rule | None) -> Change | None:
+            if standing.state in ("cancelled", "ended"):
+                raise InvalidSchedule(f"schedule {name!r} is {standing.state}: nothing to pause")
+            if until is not None and until <= standing.now:
+                raise InvalidSchedule(f"until: {until.isoformat()} is over already")
+            if (standing.state, standing.reason, standing.until) == ("paused", reason, until):
+                return None
+            left = standing.fires_left
+            return stopped(
+                "pause", standing, standing.body, old, "paused", reason, left=left, until=until
+            )
+
+        return await self._change(name, decide)
+
+    async def resume(self, name: str, *, verb: str = "resume", due_only: bool = False) -> bool:
+        """Go on with the first fire after now; those of the pause are recorded, not made up for."""
+
+        def decide(standing: Standing, old: Rule | None) -> Change | None:
+            if standing.state in ("cancelled", "ended"):
+                raise InvalidSchedule(f"schedule {name!r} is {standing.state}: nothing to resume")
+            if standing.state == "active":
+                return None
+            if due_only and (standing.until is None or standing.until > standing.now):
+                return None
+            if old is None:
+                raise InvalidSchedule(f"schedule {name!r}: its rule cannot be used: update it")
+            left = standing.fires_left
+            return activated(verb, standing, standing.body, old, old, left=left, demand=False)
+
+        return await self._change(name, decide)
+
+    async def cancel(self, name: str, reason: str | None) -> bool:
+        """No more fires; jobs that live go on. Whether that changed anything."""
+
+        def decide(standing: Standing, old: Rule | None) -> Change | None:
+            if standing.state == "cancelled":
+                return None
+            left = standing.fires_left
+            return stopped("cancel", standing, standing.body, old, "cancelled", reason, left=left)
+
+        return await self._change(name, decide)
+
+    async def trigger(
+        self, name: str, arguments: Mapping[str, Any] | None, payload_of: Payload
+    ) -> int:
+        """A job of it, now; returns its id."""
+        standing = await self.demand(name)
+        _refuse_cancelled(name, standing)
+        payload = None if arguments is None else payload_of(standing.body.task, arguments)
+        id = await self._schedules.trigger(self._tenant, name, payload)
+        if id is None:
+            _refuse_cancelled(name, await self.demand(name))
+            raise _restless(name)
+        return id
+
+    # ── reading and writing ─────────────────────────────────────────────────
+
+    async def demand(self, name: str) -> Standing:
+        """As it stands, or an error that may know what was meant."""
+        standing = await self._schedules.standing(self._tenant, name)
+        if standing is None:
+            await self.unknown(name)
+        return standing
+
+    async def unknown(self, name: str) -> NoReturn:
+        near = await self._schedules.list(self._tenant, limit=1000)
+        hint = did_you_mean(name, [each.name for each in near])
+        raise UnknownSchedule(f"no schedule {name!r}{hint}")
+
+    async def _change(self, name: str, decide: Decide) -> bool:
+        for _ in range(TRIES):
+            standing = await self.demand(name)
+            change = decide(standing, await self._rule(standing))
+            if change is None:
+                return False
+            if await self._schedules.change(standing, change):
+                return True
+        raise _restless(name)
+
+    async def _rule(self, standing: Standing) -> Rule | None:
+        """The rule it goes by, with the calendars that it was made with; None: not to be used."""
+        try:
+            said = RuleText.from_json(standing.rule_text)
+            calendars = await self._store.due.calendars(said.when.calendars)
+            return Rule(Timetable.compile(said.when, calendars), said.policy)
+        except InvalidSchedule:
+            return None
+
+    async def rule_of(self, terms: Terms) -> tuple[str, Rule]:
+        """The text and the rule of new terms, with the calendars as they are now."""
+        calendars: Mapping[CalendarRef, Calendar] = {}
+        if terms.when.calendars:
+            names = {ref.name for ref in terms.when.calendars}
+            await self._schedules.hold_calendars()
+            calendars = await self._schedules.calendars(self._tenant, names)
+        return pinned(terms, calendars)
+
+
+def pinned(terms: Terms, calendars: Mapping[CalendarRef, Calendar]) -> tuple[str, Rule]:
+    """The text and the rule, with these calendars."""
+    if not terms.when.calendars:
+        return terms.text, Rule(Timetable.compile(terms.when), terms.policy)
+    when = terms.when.pinned({ref.name: ref.version for ref in calendars})
+    text = RuleText(when, terms.policy).to_json()
+    return text, Rule(Timetable.compile(when, calendars), terms.policy)
+
+
+def changed(name: str, standing: Standing, changes: Mapping[str, Any], payload_of: Payload) -> Spec:
+    """What a schedule says after some changes of it."""
+    changes = dict(changes)
+    task = changes.pop("task", None) or standing.body.task
+    arguments = changes.pop("arguments", None)
+    payload = standing.body.payload
+    if arguments is not None or task != standing.body.task:
+        payload = payload_of(task, msgspec.json.decode(payload) if arguments is None else arguments)
+    said = msgspec.json.decode(standing.body.said)
+    return Spec(name, task, payload, Terms.of(name, merged(said, changes)))
+
+
+def fresh_anchor(terms: Terms, now: datetime) -> datetime:
+    """The one given, or the second in which it begins."""
+    return terms.when.anchor or now.replace(microsecond=0)
+
+
+def next_body(
+    spec: Spec, standing: Standing, rule_id: int, rule: Rule, declared_by: str | None
+) -> Body:
+    """The version that follows; intervals that stay the same are counted as before."""
+    anchor = fresh_anchor(spec.terms, standing.now)
+    if same_grid(rule.timetable.definition, RuleText.from_json(standing.rule_text).when):
+        anchor = standing.body.anchor
+    return _body(spec, rule_id, anchor, declared_by or standing.body.declared_by)
+
+
+def _body(spec: Spec, rule_id: int, anchor: datetime, declared_by: str | None) -> Body:
+    terms = spec.terms
+    return Body(
+        rule_id,
+        anchor,
+        spec.task,
+        spec.payload,
+        terms.queue,
+        terms.priority,
+        terms.tags,
+        terms.expires_in,
+        terms.max_fires,
+        terms.said,
+        declared_by,
+    )
+
+
+def _updated(standing: Standing, body: Body, old: Rule | None, new: Rule) -> Change:
+    """What is paused stays so, and would have to fire all the same."""
+    left = fires_left(standing, body.max_fires)
+    if standing.state != "paused":
+        return activated("update", standing, body, old, new, left=left)
+    demand_first(new, body.anchor, standing.now, standing.id)
+    reason, until = standing.reason, standing.until
+    return stopped("update", standing, body, old, "paused", reason, left=left, until=until)
+
+
+def _same(one: Body, other: Body) -> bool:
+    """Whether they mean the same, however they were written."""
+    if one.payload != other.payload:
+        same = msgspec.json.decode(one.payload) == msgspec.json.decode(other.payload)
+        if not same:
+            return False
+    return replace(one, said="", payload="") == replace(other, said="", payload="")
+
+
+def _refuse_cancelled(name: str, standing: Standing) -> None:
+    if standing.state == "cancelled":
+        raise InvalidSchedule(f"schedule {name!r} is cancelled: add it again first")
+
+
+def _restless(name: str) -> Unavailable:
+    return Unavailable(f"schedule {name!r} changes all the time: nothing was done, try again")
