@@ -213,6 +213,8 @@ class Scheduler:
                     # Somebody changed one of them, or it is not yet time by the database's clock.
                     await wait(self._stop, SOONEST)
                     return
+                if first < len(batch) and part.again_at < batch.were_due[-1]:
+                    return  # one of them is due again before the last of these
             elif more or await wait(self._wake, batch.were_due[first] - now + MARGIN):
                 return
         if not batch:

@@ -1,5 +1,6 @@
 """The path of a fire: what is due, fired, late."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -51,6 +52,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def again_at(self) -> float:
+        """When the first of these schedules is due again."""
+        return min((each for each in self.next_at if each is not None), default=math.inf)
 
     def columns(self) -> list[list[object]]:
         return [getattr(self, name) for name in _SCHEDULES + _GAPS]
