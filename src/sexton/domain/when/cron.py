@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from sexton.domain.when import quartz
-from sexton.domain.when.days import Days, shared
+from sexton.domain.when.days import LAST_DAY, Days, shared
 from sexton.domain.when.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -42,7 +42,6 @@ Dialect = Literal["cron", "quartz"]
 LONGEST = 1000  # characters; the longest honest list of minutes has 170
 DAY = 86_400
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (the face of a clock has no zone)
-EARLIEST = int((datetime(3, 1, 1) - EPOCH).total_seconds())  # noqa: DTZ001
 
 _FIELDS = (SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _SHORTHANDS = {
@@ -71,11 +70,13 @@ class Cron:
     sub_hourly: bool
     _first: int = field(init=False, compare=False, repr=False)
     _last_second: int = field(init=False, compare=False, repr=False)
+    _daily: bool = field(init=False, compare=False, repr=False)  # most are, and need not look
 
     def __post_init__(self) -> None:
         first = _lowest(self.minutes) * 60 + _lowest(self.seconds)
         object.__setattr__(self, "_first", first)
         object.__setattr__(self, "_last_second", self.seconds.bit_length() - 1)
+        object.__setattr__(self, "_daily", self.days == Days())
 
     def __str__(self) -> str:
         return self.text
@@ -91,7 +92,8 @@ class Cron:
     def next_wall(self, wall: int) -> int | None:
         """The first reading from this one on, in seconds since 1970 on the same wall."""
         day, rest = divmod(wall, DAY)
-        found = self.days.following(day)
+        daily = self._daily and day < LAST_DAY
+        found = day if daily else self.days.following(day)
         if found == day:
             minute, second = divmod(rest, 60)
             if second > self._last_second:

@@ -13,6 +13,7 @@ from itertools import accumulate
 EPOCH = date(1970, 1, 1).toordinal()
 FIRST_YEAR = 1970  # of those that an expression can name
 LAST_YEAR = 9000  # datetime ends with 9999; a schedule ends before
+LAST_DAY = date(LAST_YEAR, 1, 1).toordinal() - EPOCH
 
 EVERY_MONTH = (1 << 12) - 1
 EVERY_DATE = (1 << 31) - 1
@@ -49,14 +50,16 @@ class Days:
     last: int = 0  # the last such weekday of the month
     both: bool = True  # date and weekday must agree; or else one of them is enough
     years: int = 0  # none: every year
-    # The years as far as anybody asked; not part of the meaning.
+    # The fourteen years as far as anybody asked; not part of the meaning.
     _made: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def following(self, day: int) -> int | None:
         """The first such day from this one on, both counted from 1970."""
+        if day >= LAST_DAY:
+            return None
         year = date.fromordinal(day + EPOCH).year
         start, shape = year_shape(year)
-        left = self._bits(year, shape) >> (day - start)
+        left = (self._bits(year, shape) if self.years else self._shaped(shape)) >> (day - start)
         if left:
             return day + (left & -left).bit_length() - 1
         # Forty years is the longest that a 29 February takes to fall on a given weekday again;
@@ -69,15 +72,16 @@ class Days:
         return None
 
     def _bits(self, year: int, shape: int) -> int:
-        if year >= LAST_YEAR or (self.years and not self._named(year)):
-            return 0
+        named = not self.years or (
+            year >= FIRST_YEAR and bool(self.years >> (year - FIRST_YEAR) & 1)
+        )
+        return self._shaped(shape) if named else 0
+
+    def _shaped(self, shape: int) -> int:
         made = self._made.get(shape)
         if made is None:
             made = self._made[shape] = self._year(shape)
         return made
-
-    def _named(self, year: int) -> bool:
-        return year >= FIRST_YEAR and bool(self.years >> (year - FIRST_YEAR) & 1)
 
     def possible(self) -> bool:
         """Whether such a day comes in any year at all."""

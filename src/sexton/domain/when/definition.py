@@ -276,11 +276,11 @@ def _references(field: str, given: Any) -> tuple[CalendarRef, ...]:
     listed = [given] if isinstance(given, str | CalendarRef) else given
     if not isinstance(listed, Sequence):
         raise InvalidSchedule(f"{field}: is a list of calendars' names, not {given!r}")
-    found = {CalendarRef(each) if isinstance(each, str) else each for each in listed}
+    found = [CalendarRef(each) if isinstance(each, str) else each for each in listed]
     for each in found:
         if not isinstance(each, CalendarRef) or not each.name:
             raise InvalidSchedule(f"{field}: {each!r} is not a calendar's name")
-    return tuple(sorted(found))
+    return tuple(sorted(set(found)))
 
 
 def _choice(field: str, given: Any, default: Any, known: Sequence[str]) -> Any:

@@ -64,11 +64,15 @@ class Gated(Rule):
         self.gate = gate
 
     def after(self, instant: datetime) -> datetime | None:
+        return self.first(instant, LAST)
+
+    def first(self, instant: datetime, limit: datetime) -> datetime | None:
+        """The first instant strictly after this one, and before `limit`."""
         horizon = ahead(instant)
         for tried in range(_TRIES):
             at = self.rule.after(instant)
             # A rule that is rare by itself may take longer than the horizon.
-            if at is None or (tried > _FEW and at > horizon):
+            if at is None or at >= limit or (tried > _FEW and at > horizon):
                 return None
             # Not one by one through what is closed: a second after second takes days.
             opens = self.gate.opens(at, ahead(at))

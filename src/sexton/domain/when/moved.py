@@ -6,13 +6,76 @@ from zoneinfo import ZoneInfo
 
 from sexton.domain.when.gate import Gate, Gated, ahead
 from sexton.domain.when.local import instant_of, last_instant_of, wall_of
-from sexton.domain.when.rule import MOMENT, Rule, Tick
+from sexton.domain.when.rule import LAST, MOMENT, Rule, Tick
 
 DAYS = 400
+_SOON = 14
+_BUCKET = 64
 _A_DAY = timedelta(days=1)
 
+Hours = tuple[time, time]
 # An instant, and the one that it was moved from.
 Landing = tuple[datetime, datetime | None]
+
+
+class Openings:
+    """Days as a gate sees them in a zone: when it is open, at which times of day it ever is."""
+
+    __slots__ = ("_hours", "gate", "zone")
+
+    def __init__(self, gate: Gate, zone: ZoneInfo) -> None:
+        self.gate = gate
+        self.zone = zone
+        self._hours: dict[int, tuple[Hours, ...]] = {}
+
+    def of(self, begins: datetime, ends: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """From when to when it is open, within a part of a day."""
+        while begins < ends and (opens := self.gate.opens(begins, ends)) is not None:
+            begins = self.gate.closes(opens, ends) or ends
+            yield opens, begins
+
+    def walls(self, opens: datetime, closes: datetime) -> tuple[datetime, datetime]:
+        """First and last wall, as wide as by any reckoning if the clocks are changed between."""
+        before = wall_of(opens - MOMENT, self.zone) + MOMENT
+        first = min(wall_of(opens, self.zone), before)
+        return first, max(wall_of(closes - MOMENT, self.zone), first + (closes - opens) - MOMENT)
+
+    def destination(self, origin: datetime) -> datetime | None:
+        """Where a refused fire goes; None: nowhere, it is closed every day at this time."""
+        wall = wall_of(origin, self.zone)
+        bucket = wall.toordinal() // _BUCKET
+        hours = self._hours.get(bucket)
+        for days in range(1, DAYS + 1):
+            if days == _SOON and hours is None:  # not at once: mostly it is the next day
+                hours = self._hours_from(bucket)
+            if hours is not None and days in (1, _SOON) and not _within(wall.time(), hours):
+                return None
+            at = instant_of(wall + days * _A_DAY, self.zone)
+            if at > origin and self.gate.allows(at):
+                return at
+        return None
+
+    def _hours_from(self, bucket: int) -> tuple[Hours, ...]:
+        """At which times it is ever open in the months to come; rather too many than too few."""
+        found = set()
+        day = datetime.fromordinal(bucket * _BUCKET)
+        begins = instant_of(day, self.zone)
+        for _ in range(_BUCKET + DAYS + 1):
+            day += _A_DAY
+            ends = instant_of(day, self.zone)
+            for opens, closes in self.of(begins, ends):
+                first, last = self.walls(opens, closes)
+                whole = first.date() != last.date()
+                found.add((time.min, time.max) if whole else (first.time(), last.time()))
+            begins = ends
+        if len(self._hours) > 100:
+            self._hours.clear()
+        self._hours[bucket] = hours = tuple(found)
+        return hours
+
+
+def _within(at: time, hours: tuple[Hours, ...]) -> bool:
+    return any(first <= at <= last for first, last in hours)
 
 
 class Moved(Rule):
@@ -22,16 +85,14 @@ class Moved(Rule):
     before it, as long as every day between was closed at its time of day.
     """
 
-    __slots__ = ("_gated", "ends_at", "gate", "rule", "zone")
+    __slots__ = ("_gated", "ends_at", "gate", "openings", "rule", "zone")
 
-    def __init__(
-        self, rule: Rule, gate: Gate, zone: ZoneInfo, ends_at: datetime | None = None
-    ) -> None:
+    def __init__(self, rule: Rule, openings: Openings, ends_at: datetime | None = None) -> None:
         self.rule = rule
-        self.gate = gate
-        self.zone = zone
+        self.openings = openings
+        self.gate, self.zone = openings.gate, openings.zone
         self.ends_at = ends_at
-        self._gated = Gated(rule, gate)
+        self._gated = Gated(rule, self.gate)
 
     def after(self, instant: datetime) -> datetime | None:
         landing = self._after(instant)
@@ -54,32 +115,24 @@ class Moved(Rule):
             yield Tick(tick.at, f"{tick.note}: {self._whither(tick.at)}")
 
     def _whither(self, origin: datetime) -> str:
-        to = self.destination(origin)
+        to = self.openings.destination(origin)
         if to is None:
             return f"skipped, no day is allowed within {DAYS} days"
         if self.ends_at is not None and to >= self.ends_at:
             return f"skipped, {self._shown(to)} is after the schedule's end"
         return f"moved to {self._shown(to)}"
 
-    def destination(self, origin: datetime) -> datetime | None:
-        """Where a refused fire goes; None: nowhere, every day is closed."""
-        wall = wall_of(origin, self.zone)
-        for days in range(1, DAYS + 1):
-            at = instant_of(wall + days * _A_DAY, self.zone)
-            if at > origin and self.gate.allows(at):
-                return at
-        return None
-
     def _after(self, instant: datetime) -> Landing | None:
         """The first of the rule's own fires, or one that lands before it."""
-        own = self._gated.after(instant)
-        limit = own or ahead(instant)
+        nearest = self._nearest(instant)
+        limit = nearest[0] if nearest else ahead(instant)
         day = datetime.combine(wall_of(instant, self.zone), time())
         while (begins := instant_of(day, self.zone)) < limit:
             ends = instant_of(day + _A_DAY, self.zone)
-            landing = self._on_day(max(begins, instant + MOMENT), min(ends, limit))
-            if landing is not None:
-                return self._in_time(landing)
+            for opens, closes in self.openings.of(max(begins, instant + MOMENT), min(ends, limit)):
+                landing = self._landing(opens, closes)
+                if landing is not None:
+                    return self._in_time(landing)
             day += _A_DAY
             if self.gate.closes(begins, ends) is None:
                 # Open all day: nothing older is under way, so nothing lands before one is refused.
@@ -87,42 +140,39 @@ class Moved(Rule):
                 if origin is None or origin >= limit:
                     break
                 day = max(day, datetime.combine(wall_of(origin, self.zone), time()))
-        return self._in_time((own, None)) if own is not None else None
+        return self._in_time(nearest) if nearest else None
 
-    def _in_time(self, landing: Landing) -> Landing | None:
-        return None if self.ends_at is not None and landing[0] >= self.ends_at else landing
+    def _nearest(self, instant: datetime) -> Landing | None:
+        """Where the next fire goes, or an own one before that; older ones may land earlier yet."""
+        origin = self.rule.after(instant)
+        if origin is None:
+            return None
+        if self.gate.allows(origin):
+            return origin, None
+        to = self.openings.destination(origin)
+        own = self._gated.first(instant, LAST if to is None else to + MOMENT)
+        if own is not None:
+            return own, None
+        return None if to is None else (to, origin)
 
-    def _on_day(self, begins: datetime, ends: datetime) -> Landing | None:
-        """The first that lands in this part of a day."""
-        while begins < ends:
-            opens = self.gate.opens(begins, ends)
-            if opens is None:
-                return None
-            closes = self.gate.closes(opens, ends) or ends
-            landing = self._in_opening(opens, closes)
-            if landing is not None:
-                return landing
-            begins = closes
-        return None
-
-    def _in_opening(self, opens: datetime, closes: datetime) -> Landing | None:
+    def _landing(self, opens: datetime, closes: datetime) -> Landing | None:
         """The first that lands in an opening; they come from the same hours of the days before."""
         found: Landing | None = None
-        # The hours as wide as they are by any reckoning, if the clocks are changed between.
-        before = wall_of(opens - MOMENT, self.zone) + MOMENT
-        first = min(wall_of(opens, self.zone), before)
-        last = max(wall_of(closes - MOMENT, self.zone), first + (closes - opens) - MOMENT)
+        first, last = self.openings.walls(opens, closes)
         for days in range(1, DAYS + 1):
             early = instant_of(first - days * _A_DAY, self.zone)
             late = last_instant_of(last - days * _A_DAY, self.zone)
             for tick in self._gated.refused(early - MOMENT, late):
-                at = self.destination(tick.at)
+                at = self.openings.destination(tick.at)
                 if at is not None and opens <= at < (found[0] if found else closes):
                     found = at, tick.at
                     break
             if self.gate.closes(early, late + MOMENT) is None:
                 break  # open then as well: what is older has landed there
         return found
+
+    def _in_time(self, landing: Landing) -> Landing | None:
+        return None if self.ends_at is not None and landing[0] >= self.ends_at else landing
 
     def _shown(self, instant: datetime) -> str:
         return f"{wall_of(instant, self.zone):%Y-%m-%d %H:%M}"

@@ -84,9 +84,8 @@ class Spans(dict[int, tuple[Span, ...]]):
 
     def __init__(self, zone: ZoneInfo, twice: bool, gap: Gap) -> None:
         super().__init__()
-        self.zone = zone
-        self.twice = twice
-        self.gap = gap
+        self.seen = zone, twice, gap
+        self.zone, self.twice, self.gap = self.seen
 
     def __missing__(self, year: int) -> tuple[Span, ...]:
         if len(self) >= 1000:

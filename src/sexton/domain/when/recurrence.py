@@ -56,7 +56,7 @@ class Recurrence:
             return self._from(max(start, self.start))
         if self._counted is None:
             self._counted = tuple(islice(self._from(self.start), self.parts.count))
-        return iter(self._counted[bisect_left(self._counted, start) :])
+        return islice(self._counted, bisect_left(self._counted, start), None)
 
     def _from(self, first: datetime) -> Iterator[datetime]:
         moments = self._clock(first) if self.parts.freq >= HOURLY else self._calendar(first)

@@ -44,27 +44,33 @@ class RRule:
     def needs_start(self) -> bool:
         return self.start is None and self.parts is not None
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - values, kept for as long as they are asked about
     def rule(self, zone: str, dst: Dst, anchor: datetime) -> Rule:
         """The instants of this text in a zone; `anchor` is the start if the text has none."""
-        walls = self.walls(zone, anchor)
-        rule: Rule = Zoned(walls, zone, dst)
-        if self.until is not None and self.until.tzinfo is not None:
-            rule = Bounded(rule, None, self.until + MOMENT)
-        return rule
+        return _compiled(self, zone, dst, anchor if self.needs_start else None)
 
-    def walls(self, zone: str, anchor: datetime) -> Walls:
+    def walls(self, zone: str, anchor: datetime | None) -> Walls:
         """The readings of the clock in the zone."""
-        start = _wall(self.start or anchor, zone)
-        rule = None if self.parts is None else Recurrence(self.parts, start)
+        start = self.start or anchor
+        rule = None
         dates = {_wall(each, zone) for each in self.dates}
-        if rule is None and self.start is not None:
-            dates.add(start)
+        if start is not None:
+            if self.parts is not None:
+                rule = Recurrence(self.parts, _wall(start, zone))
+            else:
+                dates.add(_wall(start, zone))
         if rule is not None and not (dates or self.without or self.without_days or self.until):
             return rule
         without = frozenset(_wall(each, zone) for each in self.without)
         until = self.until if self.until is None or self.until.tzinfo is None else None
         return _Amended(rule, tuple(sorted(dates)), without, self.without_days, until)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: RRule, zone: str, dst: Dst, anchor: datetime | None) -> Rule:
+    rule: Rule = Zoned(text.walls(zone, anchor), zone, dst)
+    if text.until is not None and text.until.tzinfo is not None:
+        rule = Bounded(rule, None, text.until + MOMENT)
+    return rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def _item(item: str, field: Field, name: str) -> str:
         raise Nonsense(f"{field.name}: H does not spread over {field.name}s")
     bounds, step_text = found.groups()
     low, high = (field.low, field.spread_until) if bounds is None else _bounds(bounds, field)
-    digest = int.from_bytes(blake2b(f"{name}\0{field.name}".encode(), digest_size=8).digest())
+    named = f"{name}\0{field.name}".encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(blake2b(named, digest_size=8).digest())
     if step_text is None:
         return str(low + digest % (high - low + 1))
     step = steps(step_text, field)

@@ -11,7 +11,7 @@ from sexton.domain.when.definition import Clause, Definition
 from sexton.domain.when.gate import Gate, Gated, Named
 from sexton.domain.when.interval import Interval, step
 from sexton.domain.when.jitter import jittered
-from sexton.domain.when.moved import Moved
+from sexton.domain.when.moved import Moved, Openings
 from sexton.domain.when.once import Once
 from sexton.domain.when.rrule import parse_rrule
 from sexton.domain.when.rule import MOMENT, Rule, Tick
@@ -42,6 +42,7 @@ class Timetable:
         "_after",
         "_fixed",
         "_gate",
+        "_openings",
         "_period",
         "definition",
         "has_calendars",
@@ -57,6 +58,9 @@ class Timetable:
             map(_needs_anchor, definition.clauses)
         )
         self._gate = gate
+        self._openings = None
+        if gate is not None and definition.when_excluded == "next_day":
+            self._openings = Openings(gate, zone_named(definition.timezone))
         # What the hot path needs, and nothing in between.
         self._fixed = None if self.needs_anchor else self._layered(definition.starts_at or EPOCH)
         self._after: Callable[[datetime], datetime | None] | None = None
@@ -146,9 +150,9 @@ class Timetable:
             rule = Bounded(rule, definition.starts_at, definition.ends_at)
         if self._gate is None:
             return rule
-        if definition.when_excluded == "skip":
+        if self._openings is None:
             return Gated(rule, self._gate)
-        return Moved(rule, self._gate, zone_named(definition.timezone), definition.ends_at)
+        return Moved(rule, self._openings, definition.ends_at)
 
 
 def _needs_anchor(clause: Clause) -> bool:

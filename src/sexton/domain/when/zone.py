@@ -15,11 +15,11 @@ whatever `dst` says: what does not exist does not fire, and what comes twice fir
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Literal, get_args
+from functools import cache, lru_cache
+from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
-from sexton.domain.when.offsets import DAY, MARGIN, YEAR, Change, Gap, changes, spans_of
+from sexton.domain.when.offsets import DAY, MARGIN, YEAR, Change, Gap, Spans, changes, spans_of
 from sexton.domain.when.rule import Tick, Walls
 from sexton.errors import InvalidSchedule, did_you_mean
 
@@ -31,13 +31,12 @@ _FACE = datetime(1970, 1, 1)  # noqa: DTZ001  (what a clock on the wall showed t
 _EARLIEST = int((datetime(3, 1, 1, tzinfo=UTC) - EPOCH).total_seconds())
 _LATEST = int((datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds())
 _NEVER = 1 << 62
-_CHOICES: tuple[Dst, ...] = get_args(Dst)
 _GAPS: dict[Dst, Gap] = {
     "default": "pin",
+    "skip": "drop",
+    "shift": "shift",
     "first": "pin",
     "both": "pin",
-    "shift": "shift",
-    "skip": "drop",
 }
 # Not zones: what the host calls its own, and a placeholder.
 _NO_ZONES = {"localtime", "Factory"}
@@ -73,19 +72,25 @@ def _zone_hint(name: object, known: frozenset[str]) -> str:
     return did_you_mean(name.strip(), known) or "; give a name like 'Europe/Paris' or 'UTC'"
 
 
+@lru_cache(maxsize=8192)
+def _spans(zone: str, dst: Dst, sub_hourly: bool) -> Spans:
+    """How a zone is seen: shared, and found in one step, by all schedules that see it alike."""
+    if dst not in _GAPS:
+        raise InvalidSchedule(f"dst {dst!r} is not known; choose one of {', '.join(_GAPS)}")
+    gap: Gap = "drop" if sub_hourly else _GAPS[dst]
+    return spans_of(zone_named(zone), sub_hourly or dst == "both", gap)
+
+
 class Zoned:
     """A rule about walls, in a zone: instants."""
 
+    __slots__ = ("_gap", "_next_wall", "_spans", "_twice", "dst", "walls", "zone")
+
     def __init__(self, walls: Walls, zone: str, dst: Dst = "default") -> None:
-        if dst not in _CHOICES:
-            choices = ", ".join(_CHOICES)
-            raise InvalidSchedule(f"dst {dst!r} is not known; choose one of {choices}")
         self.walls = walls
-        self.zone = zone_named(zone)
         self.dst = dst
-        self._gap: Gap = "drop" if walls.sub_hourly else _GAPS[dst]
-        self._twice = walls.sub_hourly or dst == "both"
-        self._spans = spans_of(self.zone, self._twice, self._gap)
+        self._spans = _spans(zone, dst, walls.sub_hourly)
+        self.zone, self._twice, self._gap = self._spans.seen
         self._next_wall: NextWall | None = getattr(walls, "next_wall", None)
 
     def __repr__(self) -> str:
@@ -94,7 +99,8 @@ class Zoned:
     def after(self, instant: datetime) -> datetime | None:
         """The first instant strictly after this one; None: never again."""
         passed = instant - EPOCH
-        at = self._search(passed.days * DAY + passed.seconds, self._reader())
+        next_wall = self._next_wall or self._reader()
+        at = self._search(passed.days * DAY + passed.seconds, next_wall)
         return None if at is None else EPOCH + timedelta(0, at)
 
     def after_epoch(self, second: int) -> int | None:
@@ -114,7 +120,7 @@ class Zoned:
         return self._next_wall or _Reader(self.walls).next_wall
 
     def _search(self, second: int, next_wall: NextWall) -> int | None:
-        first = max(second + 1, _EARLIEST)
+        first = second + 1 if second >= _EARLIEST else _EARLIEST
         best = None
         # No wall of the pattern lies from `asked` up to `wall`: what need not be asked again.
         asked, wall = 1, 0
