@@ -141,7 +141,7 @@ class Member:
         cluster = Store(line, self._schema).cluster
         listening = None
         if self._listen is not None:
-            self._listener = Listener(self._listen, self._schema, self._heard)
+            self._listener = Listener(self._listen, self._schema, self._heard, self._address)
             listening = asyncio.create_task(self._listener.run(self._stop))
         try:
             while not self._stop.is_set():
@@ -203,33 +203,37 @@ class Member:
         if before is not None and not before.lease.trusted(lease.asked_at):
             self._steady_since = lease.asked_at
             log.warning("node %d renews its lease again", node)
+        if beat.leads and (before is None or not before.is_leader):
+            log.info("node %d leads, in term %d", node, beat.term)
         self._failure = None
         self._stand(Standing.of(node, beat, lease))
 
     async def _next(self, cluster: Cluster, node: int, beat: Beat, lease: Lease) -> float:
-        """Do what a leader has to do; how long there is nothing to do after that."""
-        if self.leads:
-            watch = beat.silence_in
-            if beat.restless:
-                steady = time.monotonic() - self._steady_since >= self._lease
-                try:
-                    if await balance(cluster, node, beat.term, judge=steady):
-                        return 0.0  # to learn what we own now
-                except Exception as error:
-                    self._say("the partitions could not be assigned", error)
-                    watch = 4 * SOON
-                    await self._evict(cluster)
-        else:
-            watch = beat.leader_for
-            if watch < -self._lease:
-                await self._evict(cluster)
+        """Lead, if that is ours to do; how long there is nothing to do after that."""
+        # No longer than somebody's lease: whoever is to act on its end does so at once.
+        watch = beat.silence_in if beat.leads else beat.leader_for
+        try:
+            if await self._led(cluster, node, beat):
+                return 0.0  # to learn what we own now, or what there is for a leader to do
+        except Exception as error:
+            self._say("the cluster could not be led", error)
+            await self._evict(cluster)
+            watch = 4 * SOON
         until = lease.renew_at(random.random())
         if watch is not None:
-            # No longer than somebody's lease: whoever is to act on its end does so at once.
             until = min(until, lease.asked_at + max(watch, SOON) + SPREAD * random.random())
         return max(0.0, until - time.monotonic())
 
+    async def _led(self, cluster: Cluster, node: int, beat: Beat) -> bool:
+        if self.leads and beat.restless:
+            steady = time.monotonic() - self._steady_since >= self._lease
+            return await balance(cluster, node, beat.term, judge=steady)
+        if not beat.leads and beat.leader_for <= 0:
+            return await cluster.elect(node)
+        return False
+
     async def _evict(self, cluster: Cluster) -> None:
+        """Nothing here is locked for longer than a statement takes, unless by accident."""
         try:
             if evicted := await cluster.evict(self._lease):
                 log.warning("%d sessions held up the cluster for a lease: ended", evicted)

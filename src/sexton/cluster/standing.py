@@ -1,8 +1,8 @@
 """What a node may believe of itself, and until when."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from sexton.domain.lease import MARGIN, Lease
+from sexton.domain.lease import Lease
 from sexton.store.cluster import Beat
 
 
@@ -19,32 +19,28 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the last heartbeat that was answered said, and how long that counts."""
+    """What the last heartbeat that was answered said; it counts for as long as its lease."""
 
     lease: Lease
-    leads_until: float
+    is_leader: bool
     term: int  # of the leader, whoever it is
     ownership: Owned | None
 
     @classmethod
     def of(cls, node: int, beat: Beat, lease: Lease) -> "Standing":
-        leads = beat.leader == node and beat.leader_for > 0
-        leads_for = beat.leader_for - MARGIN * lease.length if leads else 0.0
         ours = beat.ownership
         return cls(
             lease,
-            lease.asked_at + leads_for,
+            beat.leads,
             beat.term,
-            None if ours is None else Owned(node, ours.epoch, ours.term, ours.partitions, leads),
+            None
+            if ours is None
+            else Owned(node, ours.epoch, ours.term, ours.partitions, beat.leads),
         )
 
     def leads(self, now: float) -> bool:
-        return now < self.leads_until
+        return self.is_leader and self.lease.trusted(now)
 
     def owned(self, now: float) -> Owned | None:
         """None once the lease cannot be trusted: the database may have given it all to others."""
-        if self.ownership is None or not self.lease.trusted(now):
-            return None
-        if self.ownership.leads and not self.leads(now):
-            return replace(self.ownership, leads=False)
-        return self.ownership
+        return self.ownership if self.lease.trusted(now) else None
