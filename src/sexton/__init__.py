@@ -8,10 +8,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sexton.app import Sexton
     from sexton.domain.job import DeadJob, Enqueued, JobView
+    from sexton.domain.plan import Plan
     from sexton.domain.retry import Retry
+    from sexton.domain.schedule import ScheduleView
+    from sexton.domain.spec import Spec
+    from sexton.domain.when.calendar import Calendar
     from sexton.errors import (
         ConfigurationError,
         InvalidJob,
+        InvalidSchedule,
         JobCancelled,
         JobTimeout,
         LeaseLost,
@@ -21,30 +26,37 @@ if TYPE_CHECKING:
         Snooze,
         Unavailable,
         UnknownJob,
+        UnknownSchedule,
     )
     from sexton.targets.job import Job
     from sexton.targets.task import Call, Task
 
 __all__ = [
+    "Calendar",
     "Call",
     "ConfigurationError",
     "DeadJob",
     "Enqueued",
     "InvalidJob",
+    "InvalidSchedule",
     "Job",
     "JobCancelled",
     "JobTimeout",
     "JobView",
     "LeaseLost",
     "PermanentFailure",
+    "Plan",
     "Retry",
     "RetryAfter",
+    "ScheduleView",
     "Sexton",
     "SextonError",
     "Snooze",
+    "Spec",
     "Task",
     "Unavailable",
     "UnknownJob",
+    "UnknownSchedule",
 ]
 
 # Imported when first used: pytest loads our plugin, and so this package, in every project that
@@ -52,10 +64,15 @@ __all__ = [
 _HOMES = {
     "sexton.app": ("Sexton",),
     "sexton.domain.job": ("DeadJob", "Enqueued", "JobView"),
+    "sexton.domain.plan": ("Plan",),
     "sexton.domain.retry": ("Retry",),
+    "sexton.domain.schedule": ("ScheduleView",),
+    "sexton.domain.spec": ("Spec",),
+    "sexton.domain.when.calendar": ("Calendar",),
     "sexton.errors": (
         "ConfigurationError",
         "InvalidJob",
+        "InvalidSchedule",
         "JobCancelled",
         "JobTimeout",
         "LeaseLost",
@@ -65,6 +82,7 @@ _HOMES = {
         "Snooze",
         "Unavailable",
         "UnknownJob",
+        "UnknownSchedule",
     ),
     "sexton.targets.job": ("Job",),
     "sexton.targets.task": ("Call", "Task"),

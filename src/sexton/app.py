@@ -3,22 +3,26 @@
 import asyncio
 import logging
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
+from sexton.calendars import Calendars
 from sexton.client import Client
 from sexton.domain.duration import Duration
 from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import ConfigurationError, InvalidJob, did_you_mean
+from sexton.flow import backfill, verbs
 from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
 from sexton.operations import Operations
 from sexton.portal import Portal
+from sexton.schedules import Schedules
 from sexton.settings import Settings
 from sexton.store import Clock
 from sexton.store.connection import Address
@@ -43,11 +47,20 @@ class Sexton(Operations):
     """`app = Sexton()` uses SEXTON_DATABASE_URL, or starts the embedded PostgreSQL."""
 
     def __init__(
-        self, database_url: str | None = None, *, clock: Clock | None = None, **settings: Any
+        self,
+        database_url: str | None = None,
+        *,
+        name: str | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
     ) -> None:
+        # Whose declarations a schedule is: by default those of the module that makes this.
+        self.name = name or _module_name(sys._getframe(1).f_globals)
         self.settings = Settings.load(database_url=database_url, **settings)
         self.max_payload_bytes = self.settings.max_payload_bytes
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.schedules = Schedules(self)
+        self.calendars = Calendars(self)
         self.clock = clock
         self._server: EmbeddedServer | None = None
         self._clients: dict[asyncio.AbstractEventLoop, Client] = {}
@@ -88,6 +101,30 @@ class Sexton(Operations):
             return task
 
         return declare if function is None else declare(function)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        name: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Callable[[Task[P, R]], Task[P, R]]:
+        """Declare a schedule of a task; `await app.schedules.sync()` puts it into the database.
+
+        A text alone is cron; see `Schedules.add` for the other rules and the policies.
+        """
+        if cron is not None:
+            if "cron" in options:
+                raise ConfigurationError("@app.schedule: the cron expression is there twice")
+            options["cron"] = cron
+
+        def declare(task: Task[P, R]) -> Task[P, R]:
+            self.schedules.declare(name, task, arguments, options)
+            return task
+
+        return declare
 
     # ── opening ─────────────────────────────────────────────────────────────
 
@@ -158,6 +195,10 @@ class Sexton(Operations):
         """Close what synchronous callers opened."""
         self._portal.run(self.close())
         self._portal.close()
+
+    def run_sync(self, work: Coroutine[Any, Any, R]) -> R:
+        """The result of a coroutine of ours, for callers without an event loop."""
+        return self._portal.run(work)
 
     async def migrate(self) -> list[Migration]:
         """Bring the schema up to date; safe when many do so at once."""
@@ -279,9 +320,16 @@ class Sexton(Operations):
         *,
         concurrency: int = DEFAULT_CONCURRENCY,
         name: str | None = None,
+        sync: bool = False,
         handle_signals: bool = False,
     ) -> None:
-        """Work until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C."""
+        """Work until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C.
+
+        `sync` first brings the declared schedules into the database; not where versions of the
+        code run side by side, which would undo what the others did.
+        """
+        if sync:
+            await self.schedules.sync()
         worker = await self.worker(queues, concurrency=concurrency, name=name)
         await _run_until_stopped(worker, handle_signals)
 
@@ -295,10 +343,21 @@ class Sexton(Operations):
             settings=self.settings,
             name=name,
             revive=self._revive if self.settings.database_url is None else None,
+            errands=(
+                ("ending pauses", verbs.RESUME_EVERY, verbs.resume_all_over),
+                ("backfilling", backfill.EVERY, backfill.Backfiller().run_once),
+            ),
         )
 
-    async def run_scheduler(self, *, name: str | None = None, handle_signals: bool = False) -> None:
-        """Fire schedules until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C."""
+    async def run_scheduler(
+        self, *, name: str | None = None, sync: bool = False, handle_signals: bool = False
+    ) -> None:
+        """Fire schedules until cancelled or, with `handle_signals`, until SIGTERM or Ctrl-C.
+
+        `sync` as for `run_worker`.
+        """
+        if sync:
+            await self.schedules.sync()
         await _run_until_stopped(await self.scheduler(name=name), handle_signals)
 
 
@@ -330,3 +389,14 @@ async def _run_until_stopped(process: _Process, handle_signals: bool) -> None:
         if handle_signals:
             for each in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(each)
+
+
+def _module_name(module: Mapping[str, Any]) -> str:
+    """A module that is run as a program is called as if it were imported."""
+    name = str(module.get("__name__", "app"))
+    if name != "__main__":
+        return name
+    spec = module.get("__spec__")
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(str(module.get("__file__", "app"))).stem

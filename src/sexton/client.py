@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sexton.domain.job import Enqueued, NewJob
 from sexton.errors import InvalidJob
 from sexton.flow.wake import Waker
 from sexton.settings import Settings
-from sexton.store import Borrowed, Clock, Jobs, Pool, Store
+from sexton.store import Borrowed, Clock, Held, Jobs, Pool, Store
 from sexton.store.connection import Address
 from sexton.store.foreign import driver_of, enqueue_call, run_async, run_sync
 from sexton.targets.task import Call
@@ -67,38 +67,39 @@ class Client:
         """A task that this application does not declare: the database knows its queue."""
         if connection is not None:
             return await self._enqueue_in(connection, job)
-        async with self.pool.transaction() as own:
-            return await self._enqueue_in(own, job)
+        call = enqueue_call(self.store.schema, job, self.store.now())
+        [row] = await self.pool.fetch(call.text("$"), *call.values().values())
+        return Enqueued(*row)
 
     async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:
         """In one transaction: COPY for those without a key, an upsert for the others."""
         if connection is None:
-            async with self.pool.transaction() as own:
-                enqueued, queues = await self._enqueue_batches(own, calls)
+            async with self.pool.transaction(ours=True) as own:
+                held = self.store.over(Held(own, self.address.patience)).jobs
+                enqueued, queues = await self._enqueue_batches(held, calls)
             for queue in queues:
                 self.waker.wake(queue)
             return enqueued
         if driver_of(connection) != "asyncpg":
-            return [await self._enqueue_in(connection, call.job) for call in calls]
+            return [await self._enqueue_in(connection, _job(call)) for call in _drawn(calls)]
         async with connection.transaction():
-            enqueued, queues = await self._enqueue_batches(connection, calls)
             jobs = self.store.over(Borrowed(connection)).jobs
+            enqueued, queues = await self._enqueue_batches(jobs, calls)
             await jobs.notify_idle(sorted(queues))
         return enqueued
 
     async def _enqueue_batches(
-        self, connection: Any, calls: Iterable[Call]
+        self, jobs: Jobs, calls: Iterable[Call]
     ) -> tuple[list[Enqueued], set[str]]:
         """While PostgreSQL takes in one batch, the next is drawn from `calls`.
 
         Those with a key come last and sorted over all batches, so that two callers with the same
         keys cannot wait for each other.
         """
-        jobs = self.store.over(Borrowed(connection)).jobs
         enqueued: list[Enqueued] = []
         keyed: list[tuple[int, NewJob]] = []
         queues: set[str] = set()
-        drawn = iter(calls)
+        drawn = _drawn(calls)
         size = FIRST_BATCH
         sending: asyncio.Task[None] | None = None
         try:
@@ -147,6 +148,15 @@ class Client:
     async def close(self) -> None:
         await self.waker.close()
         await self.pool.close()
+
+
+def _drawn(calls: Iterable[Call]) -> Iterator[Call]:
+    try:
+        return iter(calls)
+    except TypeError:
+        raise InvalidJob(
+            f"enqueue_many takes calls, like [task.call(…), …], not {calls!r:.100}"
+        ) from None
 
 
 def _job(call: Call) -> NewJob:

@@ -27,6 +27,7 @@ from .pages import PAGES, README, ROOT, Block
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
+SCHEDULES = ROOT / "docs" / "schedules.md"
 # Named in the README to say that they do not exist yet.
 NOT_YET = {"scheduler", "api", "torture"}
 TAKES_VALUE = ("--database-url", "--schema", "--data-folder")
@@ -128,7 +129,7 @@ def test_the_test_that_the_readme_shows_passes(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("page", [CONCEPTS, OPERATIONS], ids=named)
+@pytest.mark.parametrize("page", [CONCEPTS, OPERATIONS, SCHEDULES], ids=named)
 async def test_the_examples_of_a_page_run(page: Path, modules: Path, database_url: str) -> None:
     names = await run(page, modules)
     await query(database_url, *(block.text for block in pages.blocks(page, "sql")))

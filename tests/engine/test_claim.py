@@ -13,7 +13,7 @@ from sexton.domain.outcome import Succeeded
 from sexton.flow.claim import Claimer
 from sexton.store import Line, Store
 from sexton.store.connection import Address
-from sexton.store.jobs import BEGINNING
+from sexton.store.jobs import BEGINNING, Place
 
 from ..support.hands import Hands, hands
 
@@ -135,8 +135,8 @@ def limited_app(
 
 
 async def claim_limited(worker: Hands, limit: int = 100) -> list[Any]:
-    claims, _ = await worker.store.jobs.claim_limited(
-        "default", limit, worker.worker, ["few"], None
+    claims, _, _ = await worker.store.jobs.claim_limited(
+        "default", limit, worker.worker, [Place("few")]
     )
     return claims
 
@@ -233,7 +233,7 @@ async def test_a_claim_survives_the_failure_of_the_one_beside_it(
         await app.tasks["few"].enqueue(n=1)
         claimer = Claimer(worker.store, "default", ["few", "plain"], ["few"])
         claimer._limited_first = True  # so the ordinary one goes first
-        await worker.rows("alter function sexton.claim_limited rename to out_of_order")
+        await worker.rows("alter function sexton.claim_within_limits rename to out_of_order")
         assert [claim.task for claim in await claimer.run_once(10, worker.worker)] == ["plain"]
 
 
@@ -271,7 +271,7 @@ async def test_a_limit_survives_fifty_workers_that_die(address: Address, databas
 
         for n in range(50):
             worker = await store.workers.register(f"w{n}", ["default"], "test", 30)
-            claims, _ = await store.jobs.claim_limited("default", 10, worker, ["few"], None)
+            claims, _, _ = await store.jobs.claim_limited("default", 10, worker, [Place("few")])
             assert len(claims) == 2
             # Its lease ran out long ago, as far as the database can tell.
             await store.source.fetch(

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from sexton import Sexton
 from sexton.errors import ConfigurationError, InvalidJob
-from sexton.targets.task import Task
+from sexton.targets.task import Call, Task
 
 
 @pytest.fixture
@@ -297,3 +297,26 @@ async def test_two_callers_with_the_same_keys_in_opposite_order_both_succeed(app
         assert [each.id for each in first] == [each.id for each in reversed(second)]
         assert all(a.duplicate != b.duplicate for a, b in zip(first, reversed(second), strict=True))
         assert await app.live_count() == 2_500
+
+
+async def test_a_payload_is_kept_as_it_was_written_whichever_way_it_comes(
+    app: Sexton, database_url: str
+) -> None:
+    @app.task
+    async def take(x: float, d: dict[str, int]) -> None: ...
+
+    def call(**options: Any) -> Call:
+        return take.call(x=1e22, d={"zebra": 1, "a": 2}).options(**options)
+
+    async with app:
+        connection = await asyncpg.connect(database_url)
+        await call().enqueue()
+        await call().enqueue(key="k")
+        await call().enqueue(connection=connection)
+        await app.enqueue("take", {"x": 1e22, "d": {"zebra": 1, "a": 2}})
+        await app.enqueue_many([call(), call(key="l")])
+        await app.enqueue_many([call(), call(key="m")], connection=connection)
+        kept = await connection.fetch("select payload from sexton.job")
+        await connection.close()
+    assert len(kept) == 8
+    assert len({row["payload"] for row in kept}) == 1, "the same call, whether it has a key or not"

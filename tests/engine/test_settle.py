@@ -139,8 +139,7 @@ async def test_a_job_that_somebody_has_locked_holds_up_no_other_settlement(
         )
         for claim in claims:
             settler.add(claim, Settlement("succeeded", "succeeded", result="1"))
-        with pytest.raises(asyncpg.LockNotAvailableError):
-            await settler.run_once()
+        await settler.run_once()
         assert sorted(settled) == [claim.id for n, claim in enumerate(claims) if n != 2]
         assert settler.unsettled == 1
         await transaction.rollback()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import weakref
 from typing import Any
 
 from sexton import Sexton
@@ -102,6 +103,52 @@ async def test_a_job_that_cancels_its_own_asyncio_task_cancels_no_other_job(app:
     jobs = await run_all(app, calls)
     assert [job.result for job in jobs[::2]] == [0, 2, 4, 6, 8]
     assert [job.attempt for job in jobs[::2]] == [1] * 5
+
+
+async def test_a_job_that_keeps_hold_of_its_asyncio_task_leaves_it_to_no_other(app: Sexton) -> None:
+    kept = weakref.WeakSet[asyncio.Task[Any]]()
+
+    @app.task
+    async def watched() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+
+    @app.task
+    async def looked_up() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        kept.add(task)
+
+    @app.task
+    async def innocent(n: int) -> int:
+        task = asyncio.current_task()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert task not in kept
+        return n
+
+    calls = [(innocent.call(n), watched.call(), looked_up.call())[n % 3] for n in range(12)]
+    jobs = await run_all(app, calls)
+    assert [job.result for job in jobs[::3]] == [0, 3, 6, 9]
+    assert [job.attempt for job in jobs[::3]] == [1] * 4
+
+
+async def test_a_registry_by_asyncio_task_gives_each_job_its_own(app: Sexton) -> None:
+    sessions: dict[asyncio.Task[Any], list[int]] = {}
+
+    @app.task
+    async def use(n: int, wait: bool) -> list[int]:
+        task = asyncio.current_task()
+        assert task is not None
+        session = sessions.setdefault(task, [])
+        session.append(n)
+        if wait:
+            await asyncio.sleep(0)
+        return session
+
+    jobs = await run_all(app, [use.call(n, wait=n % 3 == 0) for n in range(20)])
+    assert [job.result for job in jobs] == [[n] for n in range(20)]
 
 
 async def test_cancellation_during_the_first_wait_reaches_the_task_and_may_be_refused(

@@ -233,7 +233,7 @@ async def test_a_job_cancelled_before_its_first_step_gives_its_slot_back(app: Se
     async with app:
         jobs = await app.enqueue_many([never.call(), never.call(), nor_this.call()])
     async with working(app, concurrency=3) as worker:
-        start = worker._start
+        start = worker._attempts.start
 
         def start_and_stop(claims: Any, *args: Any) -> None:
             start(claims, *args)

@@ -1,6 +1,7 @@
 """Functions that a child process can import by name."""
 
 import os
+import time
 from typing import Any
 
 from sexton import Job
@@ -17,3 +18,10 @@ def die() -> None:
 def endless() -> None:
     while True:
         pass
+
+
+def nap(job: Job, seconds: float) -> float | None:
+    """What was left of its time when it began."""
+    left = job.remaining
+    time.sleep(seconds)
+    return left

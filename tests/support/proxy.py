@@ -47,6 +47,13 @@ class Proxy:
         self._flowing = asyncio.Event()
         self._flowing.set()
 
+    def silence(self) -> None:
+        """Everything goes silent, new connections too, until it is allowed to `speak`."""
+        self._flowing.clear()
+
+    def speak(self) -> None:
+        self._flowing.set()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         server_reader, server_writer = await asyncio.open_unix_connection(str(self._target))

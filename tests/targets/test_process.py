@@ -38,6 +38,7 @@ class NoChannel:
     """The parent's job is not asked to do anything by the pool."""
 
     schema = "sexton"
+    installation = "here"
 
     def progress(self, job: Job, value: Any) -> None: ...
     def transaction(self, job: Job, result: Any) -> Any: ...
@@ -57,7 +58,8 @@ class Said(list[Any]):
 
 
 def claimed(task: Task[..., Any], payload: str) -> Job:
-    claim = Claim(7, 99, 2, 1, 0, task.name, payload, "a key", *[NOW.timestamp()] * 3, None)
+    now = NOW.timestamp()
+    claim = Claim(7, 99, 2, 1, 0, task.name, payload, "a key", now, now, now, None)
     return Job(claim, NoChannel(), task.timeout)
 
 
@@ -131,7 +133,7 @@ def test_a_job_knows_who_it_is_in_its_process(run: Run) -> None:
         outcome, _ = await call(pool, tasks.describe)
         assert isinstance(outcome, Succeeded)
         assert outcome.result == (
-            '{"id":7,"attempt":2,"fence":99,"key":"a key","idempotency_key":"sexton-job-7",'
+            '{"id":7,"attempt":2,"fence":99,"key":"a key","idempotency_key":"sexton-here-job-7",'
             '"created_at":"2024-05-06T07:08:09.123456Z","due_at":"2024-05-06T07:08:09.123456Z",'
             '"in_time":true}'
         )

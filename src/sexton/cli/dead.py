@@ -14,6 +14,7 @@ from sexton.cli.jobs import described
 from sexton.cli.output import ExitCode, count, say, show, show_json, when
 from sexton.cli.parameters import JobId, Json, Limit, Queue, Task, as_instant
 from sexton.cli.session import run
+from sexton.domain.given import LARGEST_ID
 from sexton.errors import ConfigurationError, UnknownJob
 from sexton.store.history import Redriven
 
@@ -22,7 +23,9 @@ commands = typer.Typer(
 )
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 
-Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", min=1, help="Ids of jobs.")]
+Ids = Annotated[
+    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=LARGEST_ID, help="Ids of jobs.")
+]
 Error = Annotated[str | None, typer.Option("--error", help="Only if the error contains this.")]
 Since = Annotated[
     Instant | None,

@@ -103,6 +103,8 @@ class _Dev:
             self._worker.stop()
 
     async def _work(self) -> Scoreboard:
+        # Nobody deploys here: what the code declares is what is wanted.
+        await self._app.schedules.sync()
         self._worker = worker = await self._app.worker()
         self._scheduler = scheduler = await self._app.scheduler()
         if self._stop.is_set():

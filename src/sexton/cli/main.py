@@ -9,10 +9,25 @@ import asyncpg
 import typer
 
 from sexton import __version__
-from sexton.cli import dead, dev, jobs, looks, migrate, scheduler, worker
+from sexton.cli import (
+    audit,
+    calendar,
+    cluster,
+    dead,
+    deploy,
+    dev,
+    explain,
+    fires,
+    jobs,
+    looks,
+    migrate,
+    schedule,
+    scheduler,
+    worker,
+)
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
 from sexton.cli.session import Options
-from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob
+from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob, UnknownSchedule
 
 # These may stand anywhere on the line, before the command or after it.
 _WITH_VALUE = ("--database-url", "--schema", "--data-folder")
@@ -71,8 +86,15 @@ app.command()(dev.dev)
 app.command()(worker.worker)
 app.command()(scheduler.scheduler)
 app.command()(migrate.migrate)
+app.add_typer(schedule.commands, name="schedule")
+for each in (fires.commands, deploy.commands):
+    schedule.commands.registered_commands += each.registered_commands
+schedule.commands.command()(explain.explain)
+app.add_typer(calendar.commands, name="calendar")
 app.add_typer(jobs.commands, name="job")
 app.add_typer(dead.commands, name="dead")
+app.command()(cluster.cluster)
+app.command()(audit.audit)
 app.command()(looks.queues)
 app.command()(looks.workers)
 app.command()(looks.stuck)
@@ -99,7 +121,7 @@ def global_first(words: list[str]) -> list[str]:
 
 def exit_code(error: Exception) -> ExitCode:
     match error:
-        case UnknownJob():
+        case UnknownJob() | UnknownSchedule():
             return ExitCode.FINDING
         case Unavailable() | EmbeddedError():
             return ExitCode.UNAVAILABLE

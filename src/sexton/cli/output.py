@@ -28,6 +28,10 @@ STATE_STYLES = {
     "lost": "red",
     "snoozed": "cyan",
     "released": "dim",
+    "active": "green",
+    "paused": "yellow",
+    "ended": "dim",
+    "quarantined": "bold red",
 }
 
 

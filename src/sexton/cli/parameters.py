@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from sexton.cli.instants import Instant, parse_instant, parse_seconds
+from sexton.domain.given import LARGEST_ID
 
 T = TypeVar("T")
 
@@ -32,8 +33,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Task = Annotated[str | None, typer.Option("--task", help="Only of this task.")]
 Queue = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-JobId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The job's id.")]
-JobIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of jobs.")]
+JobId = Annotated[int, typer.Argument(metavar="ID", min=1, max=LARGEST_ID, help="The job's id.")]
+JobIds = Annotated[
+    list[int], typer.Argument(metavar="ID...", min=1, max=LARGEST_ID, help="Ids of jobs.")
+]
 LogLevel = Annotated[
     str,
     typer.Option(

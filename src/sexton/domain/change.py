@@ -1,8 +1,8 @@
-"""What a change makes of a schedule: its next fire, and what becomes of those that were due. Pure."""
+"""What a change makes of a schedule: its next fire, and what becomes of those that were due."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 
 from sexton.domain.fires import COUNT_TO, Gap, excluded_between, latest_until
 from sexton.domain.schedule import Decided, Rule, ScheduleState
@@ -52,6 +52,22 @@ class Standing:
     def scheduled(self) -> datetime | None:
         """The next fire without its jitter."""
         return self.scheduled_at or self.next_fire_at
+
+
+@dataclass(frozen=True, slots=True)
+class VersionView:
+    """A version of a schedule, as anyone may look at it; `until` None: it is in effect."""
+
+    version: int
+    since: datetime
+    until: datetime | None
+    state: ScheduleState
+    reason: str | None
+    task: str
+    payload: dict[str, Any]
+    said: dict[str, Any]
+    anchor: datetime
+    ended_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +128,7 @@ def activated(
     verb: str,
     standing: Standing,
     body: Body,
-    old: Rule,
+    old: Rule | None,
     new: Rule,
     *,
     left: int | None,
@@ -137,7 +153,7 @@ def stopped(
     verb: str,
     standing: Standing,
     body: Body,
-    old: Rule,
+    old: Rule | None,
     state: ScheduleState,
     reason: str | None,
     *,
@@ -157,9 +173,11 @@ def stopped(
     )
 
 
-def left_behind(standing: Standing, rule: Rule, decision: Decided) -> Change:
-    """The decisions about what this version would have fired until now and did not."""
+def left_behind(standing: Standing, rule: Rule | None, decision: Decided) -> Change:
+    """The decisions about what this version had scheduled until now and did not fire."""
     change = Change("", standing.body, standing.state)
+    if rule is None:
+        return change
     timetable, anchor, now = rule.timetable, standing.body.anchor, standing.now
     if standing.state == "paused":
         first = timetable.after(standing.since, anchor)
@@ -167,28 +185,15 @@ def left_behind(standing: Standing, rule: Rule, decision: Decided) -> Change:
             return change
         return replace(change, gaps=(_gap(timetable, first, now, "paused", anchor),))
     due, scheduled = standing.next_fire_at, standing.scheduled
-    if due is None or scheduled is None or due > now:
+    if due is None or scheduled is None or scheduled > now:
         return change
+    if due > now:  # on its way, held up by its jitter
+        return replace(change, gaps=(_gap(timetable, scheduled, now, decision, anchor),))
     following = timetable.after(scheduled, anchor)
-    gaps: Sequence[Gap] = ()
-    if following is not None and timetable.fire_at(following, anchor, standing.id) <= now:
-        last = _last_due(timetable, following, now, anchor, standing.id)
-        gaps = (_gap(timetable, following, last, decision, anchor),)
-    passed = Planned(scheduled, due)
-    return replace(change, passed=passed, passed_as=decision, gaps=tuple(gaps))
-
-
-def _last_due(
-    timetable: Timetable, known: datetime, now: datetime, anchor: datetime, seed: int
-) -> datetime:
-    """The last instant whose fire was due by now; `known` is one. Jitter never reorders fires."""
-    until = now - timedelta(seconds=timetable.definition.jitter)
-    found = latest_until(timetable, until, known, anchor)
-    while (following := timetable.after(found, anchor)) is not None:
-        if timetable.fire_at(following, anchor, seed) > now:
-            break
-        found = following
-    return found
+    gaps: tuple[Gap, ...] = ()
+    if following is not None and following <= now:
+        gaps = (_gap(timetable, following, now, decision, anchor),)
+    return replace(change, passed=Planned(scheduled, due), passed_as=decision, gaps=gaps)
 
 
 def _gap(

@@ -53,15 +53,27 @@ def catch_up(rule: Rule, scheduled: datetime, now: datetime, anchor: datetime) -
 
     Instants are those of the rule, without jitter: what may still be on its way is left alone.
     """
+    timetable = rule.timetable
+    fire, last, gaps = _made_up(rule, scheduled, now, anchor)
+    following = timetable.after(last, anchor)
+    if timetable.has_calendars:
+        out = excluded_between(timetable, scheduled, following, anchor)
+        gaps = gaps if out is None else (*gaps, out)
+    return CatchUp(fire, following, gaps)
+
+
+def _made_up(
+    rule: Rule, scheduled: datetime, now: datetime, anchor: datetime
+) -> tuple[datetime | None, datetime, tuple[Gap, ...]]:
+    """The fire to make, if any; the last that is decided with it; and what is passed over."""
     timetable, policy = rule.timetable, rule.policy
     until = now - timedelta(seconds=timetable.definition.jitter)
     oldest = now - timedelta(seconds=policy.grace)
     if scheduled > until:
-        return CatchUp(scheduled, timetable.after(scheduled, anchor), ())
+        return scheduled, scheduled, ()
     latest = latest_until(timetable, until, scheduled, anchor)
     if policy.misfire == "skip" or latest < oldest:
-        gap = _gap(timetable, scheduled, latest, "missed", anchor)
-        return CatchUp(None, timetable.after(latest, anchor), (gap,))
+        return None, latest, (_gap(timetable, scheduled, latest, "missed", anchor),)
     gaps: list[Gap] = []
     first = scheduled
     if scheduled < oldest:
@@ -71,11 +83,11 @@ def catch_up(rule: Rule, scheduled: datetime, now: datetime, anchor: datetime) -
         before = latest_until(timetable, oldest - _MOMENT, scheduled, anchor)
         gaps.append(_gap(timetable, scheduled, before, "missed", anchor))
     if policy.misfire == "all":
-        return CatchUp(first, timetable.after(first, anchor), tuple(gaps))
+        return first, first, tuple(gaps)
     if first < latest:
         before = latest_until(timetable, latest - _MOMENT, first, anchor)
         gaps.append(_gap(timetable, first, before, "coalesced", anchor))
-    return CatchUp(latest, timetable.after(latest, anchor), tuple(gaps))
+    return latest, latest, tuple(gaps)
 
 
 def latest_until(
@@ -83,18 +95,17 @@ def latest_until(
 ) -> datetime:
     """The last instant of the timetable that is not after `until`; `known` is one of them.
 
-    Looked for from the end, in windows that double: a year of seconds costs no more than a day.
+    Looked for by halves: years of seconds cost no more than a few dozen questions.
     """
-    window = timedelta(seconds=1)
-    while until - window > known:
-        found = timetable.after(until - window, anchor)
-        if found is not None and found <= until:
-            break
-        window *= 2
-    else:
-        found = known
+    found, none_after = known, until
     while (following := timetable.after(found, anchor)) is not None and following <= until:
         found = following
+        middle = found + (none_after - found) / 2
+        later = timetable.after(middle, anchor)
+        if later is not None and later <= until:
+            found = later
+        else:
+            none_after = middle
     return found
 
 

@@ -12,6 +12,7 @@ Overlap = Literal["skip", "queue_one", "queue_all", "allow", "replace"]
 
 MAX_LIVE = 1000
 _NO_LIMIT = 2**31 - 1
+_GRACE = 3600.0
 
 
 class Policy(
@@ -27,7 +28,7 @@ class Policy(
     """
 
     misfire: Misfire = "latest"
-    grace: float = 3600.0
+    grace: float = _GRACE
     overlap: Overlap = "skip"
     max_queued: int = 100
     max_running: int | None = None
@@ -37,7 +38,7 @@ class Policy(
         cls,
         *,
         misfire: str = "latest",
-        grace: Duration = 3600.0,
+        grace: Duration = _GRACE,
         overlap: str = "skip",
         max_queued: int | None = None,
         max_running: int | None = None,
@@ -53,7 +54,8 @@ class Policy(
             raise InvalidSchedule(f"grace: {error}") from None
         return cls(
             misfire=misfire,  # type: ignore[arg-type]
-            grace=patience,
+            # The very same object, or it would be in the text although it is the usual one.
+            grace=_GRACE if patience == _GRACE else patience,
             overlap=overlap,  # type: ignore[arg-type]
             max_queued=100 if max_queued is None else max_queued,
             max_running=max_running,

@@ -1,9 +1,9 @@
 """What somebody wants to be scheduled: a name, a task with its arguments, and the terms."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from sexton.domain.job import PRIORITIES
 from sexton.domain.policy import Policy
 from sexton.domain.schedule import RuleText
 from sexton.domain.when.calendar import CalendarRef
+from sexton.domain.when.cron import parse_cron
 from sexton.domain.when.definition import Clause, Definition
 from sexton.domain.when.spread import is_spread
 from sexton.errors import InvalidSchedule, did_you_mean
@@ -29,7 +30,9 @@ OPTIONS = (*WHEN, *POLICY, *JOB)
 # What says something about one kind of rule, and goes when the rule does.
 _OF_A_RULE = (*RULES, "dialect", "anchor", "dst")
 LONGEST_NAME = 200
+LONGEST_REASON = 2000
 MAX_FIRES = 2**31 - 1
+_FIRST_YEAR, _LAST_YEAR = 1970, 8999
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,17 +52,24 @@ class Terms:
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any]) -> "Terms":
         """Everything that a user may give, checked; computed once for equal options."""
-        for each in options:
-            if each not in OPTIONS:
-                raise InvalidSchedule(f"no option {each!r}{did_you_mean(each, OPTIONS)}")
+        key = (*options.items(), *_spread(name, options))
         try:
-            key = tuple([_hashable(item) for item in options.items()])
-            hash(key)
+            known = _shared.get(key)
         except TypeError:
-            return _terms(name, options)
-        if _is_spread(options):
-            return _terms(name, options)
-        return _shared_terms(key)
+            key = tuple([(each, _hashable(value)) for each, value in key])
+            try:
+                known = _shared.get(key)
+            except TypeError:  # rules of a union, for example
+                return _terms(name, options)
+        # 1, 1.0 and True are equal, but not the same thing to say.
+        if known is not None and known[0] == [*map(type, options.values())]:
+            return known[1]
+        found = _terms(name, options)
+        if "any" not in options:
+            if len(_shared) >= _KEPT:
+                _shared.clear()
+            _shared[key] = [*map(type, options.values())], found
+        return found
 
     @property
     def options(self) -> dict[str, Any]:
@@ -68,8 +78,7 @@ class Terms:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(msgspec.Struct, frozen=True, gc=False):
     """A schedule to be; every part already checked."""
 
     name: str
@@ -78,8 +87,20 @@ class Spec:
     terms: Terms
 
 
+class Registered(msgspec.Struct, frozen=True, gc=False):
+    """The answer for one of many; one that existed was left as it is."""
+
+    id: int
+    existed: bool = False
+
+
+_KEPT = 4096
+_shared: dict[tuple[tuple[str, Any], ...], tuple[list[type], Terms]] = {}
+
+
 def merged(said: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds after a change: another rule replaces the one before, None takes an option back."""
+    """What holds after a change: a rule replaces the one before, None takes an option back."""
+    _demand_known(changes)
     kept = dict(said)
     if any(changes.get(rule) is not None for rule in RULES):
         kept = {name: value for name, value in kept.items() if name not in _OF_A_RULE}
@@ -98,28 +119,41 @@ def same_grid(one: Definition, other: Definition) -> bool:
     return [*map(counted, one.clauses)] == [*map(counted, other.clauses)]
 
 
-def checked_name(name: Any, what: str = "name") -> str:
-    """A name that PostgreSQL can keep and index."""
+def checked_name(name: Any, what: str = "name", longest: int = LONGEST_NAME) -> str:
+    """A text that PostgreSQL can keep, and a name also index."""
     if not isinstance(name, str) or not name:
         raise InvalidSchedule(f"{what}: must be a string that is not empty, not {name!r}")
     if "\x00" in name:
         raise InvalidSchedule(f"{what}: holds a NUL character, which PostgreSQL cannot keep")
-    if len(name) > LONGEST_NAME or not name.isascii():
+    if len(name) > longest or not name.isascii():
         try:
             size = len(name.encode())
         except UnicodeEncodeError:
             raise InvalidSchedule(f"{what}: holds half a character: {name!r:.100}") from None
-        if size > LONGEST_NAME:
-            raise InvalidSchedule(f"{what}: is {size} bytes long; at most {LONGEST_NAME} are allowed")
+        if size > longest:
+            raise InvalidSchedule(f"{what}: is {size} bytes long; at most {longest} are allowed")
     return name
 
 
-@lru_cache(maxsize=4096)
-def _shared_terms(key: tuple[tuple[str, type, Any], ...]) -> Terms:
-    return _terms("", {name: value for name, _, value in key})
+def checked_instant(given: Any, field: str) -> datetime:
+    """An instant that everybody understands alike."""
+    read = given
+    if isinstance(given, str):
+        with suppress(ValueError):
+            read = datetime.fromisoformat(given.strip())
+    if not isinstance(read, datetime) or read.tzinfo is None:
+        raise InvalidSchedule(
+            f"{field}: {given!r} is not an instant with an offset; write 2026-03-28T12:00:00Z"
+        )
+    if not _FIRST_YEAR <= read.year <= _LAST_YEAR:
+        raise InvalidSchedule(
+            f"{field}: {given} is not between the years {_FIRST_YEAR} and {_LAST_YEAR}"
+        )
+    return read.astimezone(UTC)
 
 
 def _terms(name: str, options: Mapping[str, Any]) -> Terms:
+    _demand_known(options)
     given = {each: value for each, value in options.items() if value is not None}
     try:
         when = Definition.of(
@@ -144,6 +178,12 @@ def _terms(name: str, options: Mapping[str, Any]) -> Terms:
         text,
         RuleText(when, policy).to_json(),
     )
+
+
+def _demand_known(options: Iterable[str]) -> None:
+    for each in options:
+        if each not in OPTIONS:
+            raise InvalidSchedule(f"no option {each!r}{did_you_mean(each, OPTIONS)}")
 
 
 def _one(given: Mapping[str, Any], field: str, check: Callable[[Any, str], Any]) -> Any:
@@ -179,19 +219,17 @@ def _max_fires(value: Any, field: str) -> int:
     return value
 
 
-def _is_spread(options: Mapping[str, Any]) -> bool:
-    """Whether the name of the schedule matters, so that others cannot share its terms."""
-    rules: list[Any] = [options.get("cron"), *(options.get("any") or ())]
-    texts = [each.get("cron") if isinstance(each, Mapping) else each for each in rules]
-    return any(isinstance(text, str) and is_spread(text) for text in texts)
+def _spread(name: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What the name makes of an expression with H; those of others that get the same are equal."""
+    cron = options.get("cron")
+    if not isinstance(cron, str) or not is_spread(cron):
+        return ()
+    parsed = parse_cron(cron, dialect=options.get("dialect") or "cron", name=name)
+    return (("spread", str(parsed)),)
 
 
-def _hashable(item: tuple[str, Any]) -> tuple[str, type, Any]:
-    """1, 1.0 and True are equal, but not the same thing to say."""
-    name, value = item
-    if type(value) is list:
-        value = tuple(value)
-    return name, type(value), value
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _written(value: Any) -> Any:

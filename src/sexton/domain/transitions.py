@@ -43,7 +43,7 @@ class Settlement:
     result: str | None = None
 
 
-_RELEASED = Settlement("released", "waiting", delay=0.0)
+RELEASED = Settlement("released", "waiting", delay=0.0)
 _CANCELLED = Settlement("cancelled", "cancelled")
 # With nothing to say about it: by far the most common, and settled by a statement of its own.
 SUCCEEDED = Settlement("succeeded", "succeeded")
@@ -69,7 +69,7 @@ def settle(
         case Cancelled():
             return _CANCELLED
         case Released():
-            return _RELEASED
+            return RELEASED
         case Snoozed(delay, reason):
             if _expired(expires_in, delay):
                 return _dead("snoozed", "expired", reason)
@@ -85,6 +85,11 @@ def settle(
             return _again("lost", error, delay, tries, retry, expires_in)
         case _:
             assert_never(outcome)
+
+
+def unsettleable(error: str) -> Settlement:
+    """For an attempt of which nothing else can be recorded."""
+    return _dead("failed", "permanent", error)
 
 
 def _again(

@@ -1,18 +1,27 @@
 """Ready to running: which jobs of one queue this worker takes next."""
 
 import logging
+import random
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from sexton.domain.job import AGEING, PRIORITIES, Claim, instant
+from sexton.domain.transitions import Settlement
 from sexton.store import Store
-from sexton.store.jobs import BEGINNING
+from sexton.store.jobs import BEGINNING, Place
 
 log = logging.getLogger("sexton.claim")
 
 # Jobs are committed a little out of the order of their due_at, so claiming begins no later than
 # this long ago. What took longer to commit is found by the sweep.
 SLACK = 0.25
+# Whoever found nothing looks again after this long, then after twice as long, and so on: for what
+# was enqueued, by those who thought us busy, in a transaction that takes its time to commit.
+LOOK_AGAIN = 0.05
+# A limited job of a task that this code does not have is left to workers that may have it.
+OTHERS_FIRST = 300.0
+_RELEASED = Settlement("released", "waiting", delay=0.0)
 
 
 class Claimer:
@@ -29,18 +38,25 @@ class Claimer:
         self._store = store
         self._in_doubt = in_doubt  # told when a claim was made and may have been lost
         self.queue = queue
-        self._tasks = list(tasks)
+        self._tasks = frozenset(tasks)
         self._limited = frozenset(limited)
-        # Jobs may be marked for a limit that this code does not know any more.
-        self._some_limited = bool(limited)
+        # By task; the sweep adds those with jobs marked for a limit that this code does not know.
+        self._places = {task: Place(task) for task in limited}
         self._limited_first = False
-        self._after_key: str | None = None
+        self._more = False
+        self._dry = 0
         self._lanes = list(PRIORITIES)
         self._since: dict[int, datetime] = dict.fromkeys(self._lanes, BEGINNING)
 
     async def run_once(self, limit: int, worker: int) -> list[Claim]:
         """At most `limit` claims, in the order in which they should start."""
-        if not self._some_limited:
+        self._more = False
+        claims = await self._claim_both(limit, worker)
+        self._dry = 0 if claims else self._dry + 1
+        return claims
+
+    async def _claim_both(self, limit: int, worker: int) -> list[Claim]:
+        if not self._places:
             return await self._claim(limit, worker)
         # Two statements share the room; whichever goes first would starve the other.
         self._limited_first = not self._limited_first
@@ -84,7 +100,12 @@ class Claimer:
         if not misplaced:
             return claims
         try:
-            await self._store.jobs.mark_limited(misplaced)
+            put_back = await self._store.jobs.mark_limited(misplaced)
+            for task in {claim.task for claim in misplaced}:
+                self._places[task] = replace(self._places[task], since=BEGINNING)
+            others = [claim for claim in misplaced if claim.id not in put_back]
+            if others:
+                await self._store.jobs.settle([(each.id, each.fence, _RELEASED) for each in others])
         except Exception:
             # The others are claimed already and must be started; these will be found as strays.
             self._in_doubt()
@@ -92,33 +113,36 @@ class Claimer:
         return [claim for claim in claims if claim.task not in self._limited]
 
     async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
-        claims, last_key = await self._store.jobs.claim_limited(
-            self.queue, limit, worker, self._tasks, self._after_key
+        sent = dict(self._places)
+        claims, reached, self._more = await self._store.jobs.claim_limited(
+            self.queue, limit, worker, list(sent.values())
         )
-        # Whether there was nothing more to the end of the keys: then begin again with the first.
-        again = self._after_key is not None and len(claims) < limit
-        self._after_key = None if again else last_key
-        if again and not claims:
-            claims, self._after_key = await self._store.jobs.claim_limited(
-                self.queue, limit, worker, self._tasks, None
-            )
+        for place in reached:
+            before, now = sent[place.task], self._places.get(place.task)
+            if now is not None:
+                # A sweep that found something meanwhile has moved it back, and knows better.
+                moved = place.since - timedelta(seconds=SLACK)
+                since = moved if now.since == before.since else now.since
+                self._places[place.task] = replace(place, due_for=before.due_for, since=since)
         return claims
 
     async def next_due_in(self) -> float | None:
-        """Seconds until the next job of this queue is due; None if there is none."""
+        """Seconds until it is worth looking again; None if only somebody else knows."""
         ahead = await self._store.jobs.outlook(self.queue, self._lanes, list(self._since.values()))
         due = [due_in for _, due_in in ahead.values()]
-        if self._some_limited:
-            limited = await self._store.jobs.outlook_limited(self.queue)
+        if self._places:
+            limited = await self._store.jobs.outlook_limited(self.queue, list(self._places))
             due += [] if limited is None else [limited]
+        if self._dry:
+            due.append(LOOK_AGAIN * 2 ** min(self._dry - 1, 20))
+        if self._more:
+            # Another worker counts the same limit, and so would the next: not all at once again.
+            due.append(LOOK_AGAIN * (0.5 + random.random()))
         return min(due, default=None)
 
     async def sweep(self, store: Store, found: Callable[[], None]) -> None:
         """Find jobs that were committed behind the place where claiming begins."""
-        if not self._limited and not self._some_limited:
-            self._some_limited = await store.jobs.has_limited(self.queue)
-            if self._some_limited:
-                found()
+        await self._sweep_limited(store, found)
         beginning = [BEGINNING] * len(self._lanes)
         first = await store.jobs.outlook(self.queue, self._lanes, beginning)
         for priority, (due_at, due_in) in first.items():
@@ -126,6 +150,20 @@ class Claimer:
                 self._since[priority] = due_at
                 if due_in <= 0:
                     found()
+
+    async def _sweep_limited(self, store: Store, found: Callable[[], None]) -> None:
+        first = await store.jobs.limited_tasks(self.queue)
+        for task, due_at in first.items():
+            place = self._places.get(task)
+            if place is None:
+                due_for = 0.0 if task in self._tasks else OTHERS_FIRST
+                self._places[task] = Place(task, due_for)
+                found()
+            elif due_at < place.since:
+                self._places[task] = replace(place, since=due_at)
+                found()
+        for task in self._places.keys() - self._limited - first.keys():
+            del self._places[task]
 
 
 def _rank(claim: Claim) -> float:

@@ -30,20 +30,20 @@ def decide_due(rows: Sequence[DueRow], rules: Mapping[int, Rule | str]) -> Decis
         scheduled = row.next_fire if row.scheduled is None else row.scheduled
         timetable = rule.timetable
         question = (row.rule, scheduled, row.anchor if timetable.needs_anchor else 0.0)
-        answer = answers.get(question)
-        if answer is None:
-            try:
+        try:
+            answer = answers.get(question)
+            if answer is None:
                 at, anchor = instant(scheduled), instant(row.anchor)
                 following = timetable.after(at, anchor)
                 out = None
                 if timetable.has_calendars:
                     out = excluded_between(timetable, at, following, anchor)
-            except Exception as error:
-                decisions.broken.append((row, _why(error)))
-                continue
-            answer = answers[question] = (following, out)
-        following, out = answer
-        _write(decisions.batch, row, rule, scheduled, row.next_fire, following, late_until=None)
+                answer = answers[question] = (following, out)
+            following, out = answer
+            _write(decisions.batch, row, rule, scheduled, row.next_fire, following, late_until=None)
+        except Exception as error:
+            decisions.broken.append((row, _why(error)))
+            continue
         if out is not None:
             _pass_over(decisions.batch, row, out)
     return decisions
@@ -63,22 +63,22 @@ def decide_late(
         scheduled = row.next_fire if row.scheduled is None else row.scheduled
         anchored = row.anchor if rule.timetable.needs_anchor else 0.0
         question = (row.rule, scheduled, anchored)
-        answer = answers.get(question)
-        if answer is None:
-            try:
+        try:
+            answer = answers.get(question)
+            if answer is None:
                 answer = catch_up(rule, instant(scheduled), now, instant(row.anchor))
-            except Exception as error:
-                decisions.broken.append((row, _why(error)))
-                continue
-            answers[question] = answer
-        fire_at = None
-        if answer.fire is not None:
-            at = rule.timetable.fire_at(answer.fire, instant(row.anchor), row.id)
-            fire_at, scheduled = at.timestamp(), answer.fire.timestamp()
-        _write(
-            *(decisions.batch, row, rule, scheduled, fire_at, answer.next),
-            late_until=now.timestamp(),
-        )
+                answers[question] = answer
+            fire_at = None
+            if answer.fire is not None:
+                at = rule.timetable.fire_at(answer.fire, instant(row.anchor), row.id)
+                fire_at, scheduled = at.timestamp(), answer.fire.timestamp()
+            _write(
+                *(decisions.batch, row, rule, scheduled, fire_at, answer.next),
+                late_until=now.timestamp(),
+            )
+        except Exception as error:
+            decisions.broken.append((row, _why(error)))
+            continue
         for gap in answer.gaps:
             _pass_over(decisions.batch, row, gap)
     return decisions
@@ -93,7 +93,7 @@ def _write(
     following: datetime | None,
     late_until: float | None,
 ) -> None:
-    """One line of the batch; without a fire it is only moved on."""
+    """One line of the batch; without a fire it is only moved on. Computed first, then written."""
     next_at = next_scheduled = None
     if following is not None:
         next_at = following.timestamp()

@@ -7,7 +7,9 @@ import logging
 import types
 from collections import deque
 from collections.abc import Callable, Generator
+from sys import getrefcount
 from typing import Any, Literal
+from weakref import getweakrefcount
 
 import msgspec
 
@@ -28,7 +30,7 @@ from sexton.targets.job import Channel, Job
 from sexton.targets.process import ProcessPool
 from sexton.targets.task import Task
 from sexton.targets.threads import ThreadCall, ThreadPool
-from sexton.targets.verdict import describe, raised, returned
+from sexton.targets.verdict import demand_done, describe, raised, returned
 
 log = logging.getLogger("sexton.execute")
 
@@ -54,6 +56,7 @@ class Running(msgspec.Struct):
     timer: Any = None  # asyncio.TimerHandle | None
     stopped: Why | None = None
     ended: bool = False
+    given_up: bool = False  # for longer than patience lasts no worker has known its task
 
     @property
     def takes_job(self) -> bool:
@@ -81,7 +84,7 @@ class Executor:
         """Begin soon; `finished` is called later, or at once if the claim cannot be run."""
         claim, task = running.claim, running.task
         if task is None:
-            self._finished(running, _unknown(claim), _PLAIN)
+            self._finished(running, _unknown(running), _PLAIN)
             return
         if claim.expires is not None and claim.claimed >= claim.expires:
             self._finished(running, Failed("it was not started within its maximum age"), task.retry)
@@ -95,11 +98,11 @@ class Executor:
                 self._turning = True
                 self._loop.create_task(self._take_turns(), context=self._context.copy())
             return
-        self._set_timer(running, task)
         if task.runs == "process":
-            job = running.job = Job(claim, self._channel, task.timeout)
+            job = running.job = Job(claim, self._channel, None)
             running.handle = self._loop.create_task(self._run_in_process(running, task, job))
             return
+        self._set_timer(running, task)
         try:
             arguments = self._arguments(running, task)
         except ArgumentMismatch as error:
@@ -122,8 +125,9 @@ class Executor:
         """Run one coroutine after the other until one has to wait; then be that one's own.
 
         An asyncio task for each would cost as much as claiming it. One that never waits cannot
-        tell that it had none; one that left something behind, in the context or by cancelling it,
-        is the last of its turn.
+        tell that it had none; one that left something behind, in the context, by cancelling it or
+        by keeping hold of it, is the last of its turn. What cannot be seen is the task's name or
+        id() kept somewhere; a callback on the task's end is called when the whole turn has ended.
         """
         me = asyncio.current_task()
         assert me is not None
@@ -140,26 +144,34 @@ class Executor:
         self, me: asyncio.Task[Any]
     ) -> tuple[Running, Task[Any, Any], Any, Any] | None:
         fresh = contextvars.copy_context()
+        held_by = getrefcount(me) + getweakrefcount(me)
         yield_at = self._loop.time() + LONGEST_TURN
         while self._turns:
             running = self._turns.popleft()
             task = running.task
+            outcome: Outcome
             try:
-                if running.stopped is not None:
-                    raise asyncio.CancelledError
-                coroutine = task.function(**self._arguments(running, task))
-                waits_for = coroutine.send(None)
-            except StopIteration as done:
-                self._end(running, returned(done.value, self._max_result_bytes), task.retry)
-            except ArgumentMismatch as error:
-                self._end(running, *raised(error, task.retry))
+                try:
+                    if running.stopped is not None:
+                        raise asyncio.CancelledError
+                    coroutine = task.function(**self._arguments(running, task))
+                    waits_for = coroutine.send(None)
+                except StopIteration as done:
+                    outcome, retry = returned(done.value, self._max_result_bytes), task.retry
+                except ArgumentMismatch as error:
+                    outcome, retry = raised(error, task.retry)
+                else:
+                    self._set_timer(running, task)
+                    running.handle = me
+                    return running, task, coroutine, waits_for
             except BaseException as error:
-                self._end(running, *self._verdict(running, task, error))
-            else:
-                self._set_timer(running, task)
-                running.handle = me
-                return running, task, coroutine, waits_for
-            changed = contextvars.copy_context() != fresh or me.cancelling()
+                outcome, retry = self._verdict(running, task, error)
+            self._end(running, outcome, retry)
+            changed = (
+                contextvars.copy_context() != fresh
+                or me.cancelling()
+                or getrefcount(me) + getweakrefcount(me) > held_by
+            )
             if changed or self._loop.time() > yield_at:
                 break
         return None
@@ -176,9 +188,15 @@ class Executor:
         self._end(running, outcome, retry)
 
     async def _run_in_process(self, running: Running, task: Task[Any, Any], job: Job) -> None:
+        def begin() -> None:
+            # Waiting for a child is not the task's doing.
+            job._begin(task.timeout)
+            if running.stopped is None:
+                self._set_timer(running, task)
+
         try:
             outcome, retry = await self._processes.run(
-                task, job, running.claim.payload, job.progress
+                task, job, running.claim.payload, job.progress, begin
             )
         except BaseException as error:
             outcome, retry = self._verdict(running, task, error)
@@ -199,7 +217,8 @@ class Executor:
         try:
             if call.error is not None:
                 raise call.error
-            outcome, retry = returned(call.result, self._max_result_bytes), task.retry
+            result = demand_done(call.result)
+            outcome, retry = returned(result, self._max_result_bytes), task.retry
         except BaseException as error:
             outcome, retry = self._verdict(running, task, error)
         self._end(running, outcome, retry)
@@ -277,9 +296,14 @@ def _rest(coroutine: Any, waits_for: Any) -> Generator[Any, Any, Any]:
 _PLAIN = Retry()
 
 
-def _unknown(claim: Claim) -> Outcome:
-    reason = f"no task {claim.task!r} in this worker's code"
-    if claim.claimed - claim.created > UNKNOWN_TASK_PATIENCE:
+def unknown_task(claim: Claim) -> str:
+    """What is said of a job whose task is not known; history is asked for these very words."""
+    return f"no task {claim.task!r} in this worker's code"
+
+
+def _unknown(running: Running) -> Outcome:
+    claim, reason = running.claim, unknown_task(running.claim)
+    if running.given_up:
         return Failed(f"{reason}, nor in any other that tried for a day", permanent=True)
     log.warning("job %d: %s; put back for %g s", claim.id, reason, UNKNOWN_TASK_DELAY)
     return Snoozed(UNKNOWN_TASK_DELAY, reason)

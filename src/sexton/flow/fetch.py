@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from sexton.domain.job import Claim
 from sexton.errors import Unavailable
 from sexton.flow.claim import Claimer
-from sexton.flow.keep import Backoff, wait
+from sexton.flow.keep import QUICKLY, Backoff, took_too_long, wait
 from sexton.flow.outage import Outage
 from sexton.store.connection import is_transient
 
@@ -48,6 +48,8 @@ class Fetcher:
         self._freed = asyncio.Event()
         self._wake = asyncio.Event()
         self._enough = min(BATCH, max(1, slots // 4))
+        self._batch = BATCH  # less, when so many are more than can be carried in time
+        self.claiming_since: float | None = None
         self._stop = asyncio.Event()
         self._claim_seconds: deque[float] = deque(maxlen=10_000)
 
@@ -99,7 +101,7 @@ class Fetcher:
             if self._stop.is_set() or worker is None:
                 await wait(self._stop, SETTLE_DOWN)
                 continue
-            limit = min(self.free, BATCH)
+            limit = min(self.free, self._batch)
             claims = await self.run_once(limit, worker)
             if len(claims) == limit:
                 dry = 0
@@ -125,12 +127,20 @@ class Fetcher:
         """One claim of at most `limit` jobs, started."""
         began = time.perf_counter()
         self.free -= limit
+        self.claiming_since = time.monotonic()
         claims: list[Claim] = []
         try:
             claims = await self.claimer.run_once(limit, worker)
             self._outage.over()
+            if len(claims) == self._batch and time.perf_counter() - began < QUICKLY:
+                self._batch = min(BATCH, 2 * self._batch)
+        except Exception as error:
+            if took_too_long(error):
+                self._batch = max(1, limit // 2)
+            raise
         finally:
             self.free += limit - len(claims)
+            self.claiming_since = None
         if claims:
             self._claim_seconds.append(time.perf_counter() - began)
             self._start(claims, worker, self.queue)

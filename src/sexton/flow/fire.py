@@ -52,14 +52,25 @@ class Firer:
     async def take_out(self, guard: Guard, decisions: Decisions) -> None:
         """Schedules that cannot be computed are put aside and reported; the others go on."""
         for row, why in decisions.broken:
-            name = await self._store.due.quarantine(guard, row.id, row.stamp, why)
-            if name is not None:
-                log.error("schedule %r is quarantined: %s", name, why)
+            await self._quarantine(guard, row.id, row.stamp, why)
+
+    async def _quarantine(self, guard: Guard, id: int, stamp: int, why: str) -> None:
+        try:
+            name = await self._store.due.quarantine(guard, id, stamp, why)
+        except asyncpg.LockNotAvailableError:
+            return  # somebody changes it just now
+        if name is not None:
+            log.error("schedule %r is quarantined: %s", name, why)
 
     async def fire(self, guard: Guard, batch: Batch, kind: FireKind = "due") -> Fired:
         """Write a batch; a schedule that PostgreSQL will not take is put aside, not the others."""
         try:
             fired = await self._store.due.fire(guard, kind, batch)
+        except asyncpg.LockNotAvailableError:
+            free = batch.only(await self._store.due.unlocked(batch.ids))
+            if not 0 < len(free) < len(batch):
+                raise
+            return await self.fire(guard, free, kind)  # the others as soon as they are let go
         except asyncpg.PostgresError as error:
             if is_lost(error) or is_transient(error):
                 raise
@@ -69,13 +80,12 @@ class Firer:
                 two = await self.fire(guard, second, kind)
                 return Fired(one.moved + two.moved, one.jobs + two.jobs, ())
             if isinstance(error, asyncpg.UniqueViolationError) and batch.firing[0]:
-                # A backfill, or a trigger in the same microsecond, has decided this fire already.
-                batch.firing[0] = False
-                return await self.fire(guard, batch, kind)
+                # A backfill has decided it, or the clock of a new primary is behind the old one's.
+                at = instant(batch.fires_at[0])
+                log.warning("schedule %d: its fire of %s is in the ledger", batch.ids[0], at)
+                return await self.fire(guard, batch.unfired(), kind)
             why = f"its fire cannot be written: {say(error)}"
-            name = await self._store.due.quarantine(guard, batch.ids[0], batch.stamps[0], why)
-            if name is not None:
-                log.error("schedule %r is quarantined: %s", name, why)
+            await self._quarantine(guard, batch.ids[0], batch.stamps[0], why)
             return Fired(0, 0, ())
         if fired.jobs:
             self.fired += fired.jobs if kind == "due" else 0

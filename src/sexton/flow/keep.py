@@ -5,11 +5,24 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
+import asyncpg
+
 from sexton.errors import Unavailable
 from sexton.store.connection import is_transient, say
 from sexton.store.pause import Backoff, wait
 
-__all__ = ["Backoff", "keep_doing", "wait"]
+__all__ = ["QUICKLY", "Backoff", "keep_doing", "took_too_long", "wait"]
+
+
+# What took less may be twice as much the next time, within anybody's patience.
+QUICKLY = 1.0
+
+
+def took_too_long(error: BaseException) -> bool:
+    """Less at a time may go through; for one whose server is gone, it does not matter."""
+    return isinstance(error.__cause__, TimeoutError) or isinstance(
+        error, asyncpg.QueryCanceledError
+    )
 
 
 async def keep_doing(

@@ -6,6 +6,8 @@ from sexton.store import Store
 
 log = logging.getLogger("sexton.prune")
 
+BATCH = 5000  # small enough for a statement that nobody waits long for
+
 
 async def run_once(store: Store) -> None:
     """Any process may do this at any time, many at once."""
@@ -13,4 +15,5 @@ async def run_once(store: Store) -> None:
     dropped = await store.history.drop_buckets()
     if dropped:
         log.info("dropped %d days of history that are older than the retention", dropped)
-    await store.history.prune()
+    while await store.history.prune(BATCH):
+        pass

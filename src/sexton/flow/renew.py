@@ -119,22 +119,30 @@ class LeaseKeeper:
     async def _renew_until_lost(self, store: Store, worker: int, stop: asyncio.Event) -> str | None:
         """Why the lease was lost; None when told to stop."""
         backoff = Backoff()
+        failed: Exception | None = None
         assert self.lease is not None
         delay = self.lease.renew_at(random.random()) - time.monotonic()
         while not await wait(stop, max(0.0, delay)):
             asked_at = time.monotonic()
+            left = self.lease.trusted_until - asked_at
+            if failed is not None and left <= 0:
+                return f"it could not be renewed in time ({say(failed)})"
             try:
-                cancelled = await store.workers.renew(worker)
+                # A renewal that hangs is not waited for longer than the lease is trusted. Only this
+                # thread having slept through all of it, the database is asked whether it was late.
+                async with asyncio.timeout(left if left > 0 else None):
+                    cancelled = await store.workers.renew(worker)
             except Exception as error:
                 if not is_transient(error):
                     log.exception("renewing the lease failed")
+                failed = error
                 self.steady_since = time.monotonic()
-                if not self.lease.trusted(time.monotonic()):
-                    return f"it could not be renewed in time ({say(error)})"
-                delay = backoff.next()
+                left = self.lease.trusted_until - self.steady_since
+                delay = min(backoff.next(), left)
                 continue
             if cancelled is None:
                 return "the database gave it up because it was not renewed in time"
+            failed = None
             backoff.clear()
             self.lease = Lease(self._registration.lease, asked_at)
             delay = self.lease.renew_at(random.random()) - time.monotonic()

@@ -42,7 +42,7 @@ LET_GO_EVERY = 2.0
 PRUNE_EVERY = 600.0
 # Fires wait for nobody else: when PostgreSQL is back, that is found out soon.
 LONGEST_BACKOFF = 0.5
-# A loop that has not come round for so long is stuck; sleeping, it comes round at every poll.
+# A loop that has not come round for so long, and a poll, is stuck or fails all the time.
 STUCK_AFTER = 30.0
 
 
@@ -99,7 +99,7 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._turned_at = time.monotonic()
         self.started = asyncio.Event()  # it owns partitions, or has been told that others own all
-        self._listener = Listener(listen, settings.schema, self._heard) if listen else None
+        self._listener = Listener(listen, settings.schema, self._heard, address) if listen else None
         self.member = Member(
             address,
             settings.schema,
@@ -163,7 +163,7 @@ class Scheduler:
             partitions=0 if owned is None else len(owned.partitions),
             postgresql=not self._outage.lasting,
             notifications=self._listener is not None and self._listener.hears,
-            turning=time.monotonic() - self._turned_at < STUCK_AFTER,
+            turning=time.monotonic() - self._turned_at < STUCK_AFTER + self._settings.poll,
             fired=self.firer.fired,
             last_fire_at=self.firer.last_fire_at,
             stopping=self._stop.is_set(),
@@ -174,14 +174,15 @@ class Scheduler:
     async def _keep_firing(self) -> None:
         backoff = Backoff(LONGEST_BACKOFF)
         while not self._stop.is_set():
-            self._turned_at = time.monotonic()
             owned = self.member.owned
             try:
                 if owned is None or not owned.partitions:
+                    self._turned_at = time.monotonic()
                     self._wake.clear()
                     await wait(self._wake, self._settings.poll)
                     continue
                 await self._round(owned)
+                self._turned_at = time.monotonic()
                 self._outage.over()
                 backoff.clear()
             except Unavailable as error:
@@ -215,16 +216,14 @@ class Scheduler:
                     return
                 if first < len(batch) and part.again_at < batch.were_due[-1]:
                     return  # one of them is due again before the last of these
-            elif more or await wait(self._wake, batch.were_due[first] - now + MARGIN):
-                return
+            elif (more and first) or await wait(self._wake, batch.were_due[first] - now + MARGIN):
+                return  # something has changed, or what was not read may be due before this
         if not batch:
             await self._sleep(owned)
 
     async def _sleep(self, owned: Owned) -> None:
         """Until shortly before the next is due, or something has changed."""
         due_in = await self._firing.due.next_in(owned.partitions)
-        if due_in is not None and due_in < -LATE_AFTER:
-            due_in = None  # marked as late within a moment, and the leader's then
         poll = self._settings.poll
         delay = poll if due_in is None else min(poll, due_in - AHEAD + MARGIN)
         if delay > 0:

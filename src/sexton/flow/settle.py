@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ import asyncpg
 from sexton.domain.job import Claim
 from sexton.domain.outcome import PLAIN_SUCCESS, Outcome
 from sexton.domain.retry import Retry
-from sexton.domain.transitions import SUCCEEDED, Settlement, settle
-from sexton.flow.keep import Backoff
+from sexton.domain.transitions import SUCCEEDED, Settlement, settle, unsettleable
+from sexton.flow.keep import QUICKLY, Backoff, took_too_long, wait
 from sexton.flow.outage import Outage
 from sexton.store import Store
 from sexton.store.connection import is_lost, is_transient, say
@@ -20,12 +21,16 @@ from sexton.store.connection import is_lost, is_transient, say
 log = logging.getLogger("sexton.settle")
 
 BATCH = 1000
-_ONE_BY_ONE = (
+# What PostgreSQL, or the driver on the way to it, will not take however often it is asked.
+_REFUSED = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
-    asyncpg.LockNotAvailableError,
+    asyncpg.ProgramLimitExceededError,
+    TypeError,
+    ValueError,
 )
 Settled = Callable[[Sequence[Claim], set[int]], None]  # a batch, and the ids that were ours
+Pending = tuple[Claim, Settlement]
 
 
 def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None) -> Settlement:
@@ -46,13 +51,22 @@ def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = N
 
 
 class Settler:
-    """Collects settlements while one batch is on its way, and sends them as the next."""
+    """Collects settlements while one batch is on its way, and sends them as the next.
+
+    Those whose job somebody else has locked are put aside and tried at a pace of their own, so that
+    they slow nobody else.
+    """
 
     def __init__(self, store: Store, on_settled: Settled, outage: Outage | None = None) -> None:
         self._store = store
         self._on_settled = on_settled
         self._outage = outage or Outage()
-        self._pending: list[tuple[Claim, Settlement]] = []
+        self._pending: list[Pending] = []
+        self._dealt_with: list[list[Pending]] = []  # of the batch that is on its way
+        self._blocked: list[Pending] = []
+        self._blocked_until = 0.0
+        self._patience = Backoff()
+        self._batch = BATCH
         self._something = asyncio.Event()
         self._nothing = asyncio.Event()
         self._nothing.set()
@@ -62,7 +76,7 @@ class Settler:
 
     @property
     def unsettled(self) -> int:
-        return len(self._pending)
+        return len(self._pending) + len(self._blocked)
 
     def add(self, claim: Claim, settlement: Settlement, *, may_be_refused: bool = False) -> None:
         """To be recorded; a refusal is worth a warning unless it is to be expected."""
@@ -81,7 +95,10 @@ class Settler:
         """Settle for ever; cancelled when there is nothing more to come."""
         backoff = Backoff()
         while True:
-            await self._something.wait()
+            if self._blocked:
+                await wait(self._something, max(0.0, self._blocked_until - time.monotonic()))
+            else:
+                await self._something.wait()
             # Others that end in this turn of the loop go into the same batch.
             await asyncio.sleep(0)
             try:
@@ -97,51 +114,65 @@ class Settler:
 
     async def run_once(self) -> int:
         """Settle one batch; what fails for lack of a server stays for the next time."""
-        batch = self._pending[:BATCH]
+        size = self._batch
+        if self._blocked and (not self._pending or time.monotonic() >= self._blocked_until):
+            size = await self._look_at_blocked()
+        batch = self._pending[:size]
         if not batch:
             return 0
+        began = time.monotonic()
+        self._dealt_with = []
+        plain = [each for each in batch if each[1] is SUCCEEDED]
+        others = (
+            [each for each in batch if each[1] is not SUCCEEDED] if len(plain) < len(batch) else []
+        )
         try:
-            await self._settle(batch)
-        except _ONE_BY_ONE:
-            blocked = await self._settle_one_by_one(batch)
-            self._pending[: len(batch)] = blocked
-            if blocked:
-                raise
-        else:
-            del self._pending[: len(batch)]
+            for part in (plain, others):
+                if part:
+                    await self._settle_most(part)
+        except BaseException as error:
+            # What is settled or put aside must not be sent again.
+            done = {claim.fence for part in self._dealt_with for claim, _ in part}
+            self._pending[: len(batch)] = [each for each in batch if each[0].fence not in done]
+            if took_too_long(error):
+                self._batch = max(1, len(batch) // 2)
+            raise
+        del self._pending[: len(batch)]
+        self._dealt_with = []
+        if len(batch) == self._batch and time.monotonic() - began < QUICKLY:
+            self._batch = min(BATCH, 2 * self._batch)
         if not self._pending:
             self._something.clear()
-            self._nothing.set()
+        if not self._blocked:
+            self._patience.clear()
+            if not self._pending:
+                self._nothing.set()
         self._outage.over()
         if self._in_doubt:
             log.warning("settled %d jobs that were finished while it was away", len(batch))
             self._in_doubt = False
         return len(batch)
 
-    async def _settle(self, batch: list[tuple[Claim, Settlement]]) -> None:
-        plain = [claim for claim, settlement in batch if settlement is SUCCEEDED]
-        accepted: set[int] = set()
-        if plain:
-            accepted |= await self._store.jobs.settle_succeeded(
-                [claim.id for claim in plain], [claim.fence for claim in plain]
+    async def _settle(self, batch: list[Pending]) -> None:
+        """Either plain successes or other settlements: one statement for all of them."""
+        claims = [claim for claim, _ in batch]
+        if batch[0][1] is SUCCEEDED:
+            accepted = await self._store.jobs.settle_succeeded(
+                [claim.id for claim in claims], [claim.fence for claim in claims]
             )
-        if len(plain) < len(batch):
-            accepted |= await self._store.jobs.settle(
-                [
-                    (claim.id, claim.fence, settlement)
-                    for claim, settlement in batch
-                    if settlement is not SUCCEEDED
-                ]
+        else:
+            accepted = await self._store.jobs.settle(
+                [(claim.id, claim.fence, settlement) for claim, settlement in batch]
             )
         self.batches += 1
-        self._on_settled([claim for claim, _ in batch], accepted)
+        self._dealt_with.append(batch)
+        self._on_settled(claims, accepted)
         if len(accepted) < len(batch):
-            refused = [each for each in batch if each[0].id not in accepted]
-            self._remark_on(refused)
+            self._remark_on([each for each in batch if each[0].id not in accepted])
         if self._unremarkable:
-            self._unremarkable.difference_update(claim.fence for claim, _ in batch)
+            self._unremarkable.difference_update(claim.fence for claim in claims)
 
-    def _remark_on(self, refused: list[tuple[Claim, Settlement]]) -> None:
+    def _remark_on(self, refused: list[Pending]) -> None:
         for claim, settlement in refused:
             # After an outage the first try may have been applied and its answer lost.
             if not self._in_doubt and claim.fence not in self._unremarkable:
@@ -151,22 +182,66 @@ class Settler:
                     *(claim.id, claim.task, settlement.outcome, claim.attempt, claim.fence),
                 )
 
-    async def _settle_one_by_one(
-        self, batch: list[tuple[Claim, Settlement]]
-    ) -> list[tuple[Claim, Settlement]]:
-        """One outcome that PostgreSQL will not take must not hold up the others.
+    # ── what does not go through ────────────────────────────────────────────
 
-        Returns those whose job somebody else has locked; they are tried again.
-        """
-        blocked = []
+    async def _settle_most(self, batch: list[Pending]) -> None:
+        """One outcome that cannot be recorded, now or ever, must not hold up the others."""
+        try:
+            await self._settle(batch)
+        except asyncpg.LockNotAvailableError:
+            locked = await self._store.jobs.locked([claim.id for claim, _ in batch])
+            self._put_aside([each for each in batch if each[0].id in locked])
+            free = [each for each in batch if each[0].id not in locked]
+            try:
+                if free:
+                    await self._settle(free)
+            except (asyncpg.LockNotAvailableError, *_REFUSED):
+                await self._settle_one_by_one(free)
+        except _REFUSED:
+            await self._settle_one_by_one(batch)
+
+    async def _settle_one_by_one(self, batch: list[Pending]) -> None:
         for each in batch:
             try:
                 await self._settle([each])
             except asyncpg.LockNotAvailableError:
-                blocked.append(each)
-            except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-                claim, settlement = each
-                log.warning("job %d: its result cannot be kept: %s", claim.id, say(error))
-                note = f"the result could not be kept: {say(error)}"
-                await self._settle([(claim, replace(settlement, result=None, error=note))])
-        return blocked
+                self._put_aside([each])
+            except _REFUSED as error:
+                await self._settle_otherwise(each, error)
+
+    async def _settle_otherwise(self, pending: Pending, error: Exception) -> None:
+        """Record that it cannot be recorded: rather a dead job than one that runs for ever."""
+        claim, settlement = pending
+        what = "outcome" if settlement.result is None else "result"
+        note = f"its {what} could not be kept: {say(error)}"
+        log.warning("job %d: %s", claim.id, note)
+        for instead in (replace(settlement, result=None, error=note), unsettleable(note)):
+            try:
+                await self._settle([(claim, instead)])
+            except asyncpg.LockNotAvailableError:
+                self._put_aside([pending])
+                return
+            except _REFUSED:
+                continue
+            return
+        log.error("job %d: not even as dead could it be settled; trying again", claim.id)
+        self._put_aside([pending])
+
+    def _put_aside(self, blocked: list[Pending]) -> None:
+        if blocked:
+            self._blocked += blocked
+            self._dealt_with.append(blocked)
+            self._blocked_until = time.monotonic() + self._patience.next()
+
+    async def _look_at_blocked(self) -> int:
+        """Those that nobody has locked any more come first again; returns how many these are."""
+        batch = self._blocked[:BATCH]
+        locked = await self._store.jobs.locked([claim.id for claim, _ in batch])
+        free = [each for each in batch if each[0].id not in locked]
+        self._blocked[: len(batch)] = []
+        self._blocked += [each for each in batch if each[0].id in locked]
+        self._blocked_until = time.monotonic() + self._patience.next()
+        self._pending[:0] = free
+        if free:
+            self._something.set()
+        return len(free)

@@ -5,11 +5,12 @@ nothing was written, and the schedule is read and decided again.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn
 
-import msgspec
+import asyncpg
 
 from sexton.domain.change import (
     Body,
@@ -22,17 +23,26 @@ from sexton.domain.change import (
     stopped,
 )
 from sexton.domain.schedule import Rule, RuleText
-from sexton.domain.spec import Spec, Terms, merged, same_grid
+from sexton.domain.spec import Spec, Terms
+from sexton.domain.version import (
+    Payload,
+    body_of,
+    changed,
+    fresh_anchor,
+    next_body,
+    pinned,
+    same_meaning,
+)
 from sexton.domain.when.calendar import Calendar, CalendarRef
 from sexton.domain.when.timetable import Timetable
 from sexton.errors import InvalidSchedule, Unavailable, UnknownSchedule, did_you_mean
 from sexton.store import Store
 
 TRIES = 20
+AT_ONCE = 100
+RESUME_EVERY = 1.0
 RETIRED = "retired"
 Decide = Callable[[Standing, Rule | None], Change | None]
-# Checks arguments against a task of this name and returns them as JSON, if the task is known.
-Payload = Callable[[str, Mapping[str, Any]], str]
 
 
 class Verbs:
@@ -52,29 +62,32 @@ class Verbs:
         text, rule = await self.rule_of(spec.terms)
         rule_id = (await self._schedules.rules([text]))[text]
         for _ in range(TRIES):
-            if await self._insert(spec, rule_id, rule, declared_by):
-                return True
             standing = await self._schedules.standing(self._tenant, spec.name)
             if standing is None:
-                continue
-            if standing.state != "cancelled":
+                done = await self._insert(spec, rule_id, rule, declared_by)
+            elif standing.state != "cancelled":
                 if exist_ok:
                     return False
                 raise InvalidSchedule(
                     f"name: there is a schedule {spec.name!r} already; put it or update it instead"
                 )
-            body = _body(spec, rule_id, fresh_anchor(spec.terms, standing.now), declared_by)
-            old = await self._rule(standing)
-            left = spec.terms.max_fires
-            if await self._schedules.change(
-                standing, activated("add", standing, body, old, rule, left=left)
-            ):
+            else:
+                done = await self._begin_again(standing, spec, rule_id, rule, declared_by)
+            if done:
                 return True
         raise _restless(spec.name)
 
+    async def _begin_again(
+        self, standing: Standing, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None
+    ) -> bool:
+        body = body_of(spec, rule_id, fresh_anchor(spec.terms, standing.now), declared_by)
+        old, left = await self.rule(standing), spec.terms.max_fires
+        change = activated("add", standing, body, old, rule, left=left)
+        return await self._schedules.change(standing, change)
+
     async def _insert(self, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None) -> bool:
         now, [id] = await self._schedules.reserve(1)
-        body = _body(spec, rule_id, fresh_anchor(spec.terms, now), declared_by)
+        body = body_of(spec, rule_id, fresh_anchor(spec.terms, now), declared_by)
         planned = demand_first(rule, body.anchor, now, id)
         gaps = excluded_before(rule, planned, body.anchor, now)
         gap = gaps[0] if gaps else None
@@ -100,9 +113,9 @@ class Verbs:
             text, rule = await self.rule_of(spec.terms)
             rule_id = (await self._schedules.rules([text]))[text]
             body = next_body(spec, standing, rule_id, rule, declared_by)
-            if _same(body, standing.body) and standing.state != "quarantined":
+            if same_meaning(body, standing.body) and standing.state != "quarantined":
                 return False
-            change = _updated(standing, body, await self._rule(standing), rule)
+            change = _updated(standing, body, await self.rule(standing), rule)
             if await self._schedules.change(standing, change):
                 return True
         raise _restless(name)
@@ -126,22 +139,37 @@ class Verbs:
 
         return await self._change(name, decide)
 
-    async def resume(self, name: str, *, verb: str = "resume", due_only: bool = False) -> bool:
+    async def resume(self, name: str) -> bool:
         """Go on with the first fire after now; those of the pause are recorded, not made up for."""
 
         def decide(standing: Standing, old: Rule | None) -> Change | None:
             if standing.state in ("cancelled", "ended"):
                 raise InvalidSchedule(f"schedule {name!r} is {standing.state}: nothing to resume")
-            if standing.state == "active":
-                return None
-            if due_only and (standing.until is None or standing.until > standing.now):
-                return None
-            if old is None:
-                raise InvalidSchedule(f"schedule {name!r}: its rule cannot be used: update it")
-            left = standing.fires_left
-            return activated(verb, standing, standing.body, old, old, left=left, demand=False)
+            return None if standing.state == "active" else _resumed(name, standing, old)
 
         return await self._change(name, decide)
+
+    async def resume_if_over(self, name: str) -> bool:
+        """End a pause that had an end, as of that instant: what is due since then is just late."""
+
+        def decide(standing: Standing, old: Rule | None) -> Change | None:
+            until, left = standing.until, standing.fires_left
+            if standing.state != "paused" or until is None or until > standing.now:
+                return None
+            if old is None:
+                why = "its rule cannot be used"
+                return stopped(
+                    "resume", standing, standing.body, old, "quarantined", why, left=left
+                )
+            return _resumed(name, standing, old)
+
+        def end(standing: Standing) -> datetime:
+            until = standing.until
+            if until is None or until > standing.now:
+                return standing.now
+            return max(until, standing.since)
+
+        return await self._change(name, decide, as_of=end)
 
     async def cancel(self, name: str, reason: str | None) -> bool:
         """No more fires; jobs that live go on. Whether that changed anything."""
@@ -161,11 +189,13 @@ class Verbs:
         standing = await self.demand(name)
         _refuse_cancelled(name, standing)
         payload = None if arguments is None else payload_of(standing.body.task, arguments)
-        id = await self._schedules.trigger(self._tenant, name, payload)
-        if id is None:
-            _refuse_cancelled(name, await self.demand(name))
-            raise _restless(name)
-        return id
+        for _ in range(TRIES):
+            with suppress(asyncpg.UniqueViolationError):  # another trigger at the same instant
+                id = await self._schedules.trigger(self._tenant, name, payload)
+                if id is not None:
+                    return id
+                _refuse_cancelled(name, await self.demand(name))
+        raise _restless(name)
 
     # ── reading and writing ─────────────────────────────────────────────────
 
@@ -177,21 +207,24 @@ class Verbs:
         return standing
 
     async def unknown(self, name: str) -> NoReturn:
-        near = await self._schedules.list(self._tenant, limit=1000)
-        hint = did_you_mean(name, [each.name for each in near])
+        hint = did_you_mean(name, await self._schedules.near(self._tenant, name))
         raise UnknownSchedule(f"no schedule {name!r}{hint}")
 
-    async def _change(self, name: str, decide: Decide) -> bool:
+    async def _change(
+        self, name: str, decide: Decide, as_of: Callable[[Standing], datetime] | None = None
+    ) -> bool:
         for _ in range(TRIES):
             standing = await self.demand(name)
-            change = decide(standing, await self._rule(standing))
+            if as_of is not None:
+                standing = replace(standing, now=as_of(standing))
+            change = decide(standing, await self.rule(standing))
             if change is None:
                 return False
             if await self._schedules.change(standing, change):
                 return True
         raise _restless(name)
 
-    async def _rule(self, standing: Standing) -> Rule | None:
+    async def rule(self, standing: Standing) -> Rule | None:
         """The rule it goes by, with the calendars that it was made with; None: not to be used."""
         try:
             said = RuleText.from_json(standing.rule_text)
@@ -205,62 +238,24 @@ class Verbs:
         calendars: Mapping[CalendarRef, Calendar] = {}
         if terms.when.calendars:
             names = {ref.name for ref in terms.when.calendars}
-            await self._schedules.hold_calendars()
-            calendars = await self._schedules.calendars(self._tenant, names)
+            await self._store.calendars.hold()
+            calendars = await self._store.calendars.current(self._tenant, names)
         return pinned(terms, calendars)
 
 
-def pinned(terms: Terms, calendars: Mapping[CalendarRef, Calendar]) -> tuple[str, Rule]:
-    """The text and the rule, with these calendars."""
-    if not terms.when.calendars:
-        return terms.text, Rule(Timetable.compile(terms.when), terms.policy)
-    when = terms.when.pinned({ref.name: ref.version for ref in calendars})
-    text = RuleText(when, terms.policy).to_json()
-    return text, Rule(Timetable.compile(when, calendars), terms.policy)
+async def resume_all_over(store: Store, rules: object, guard: object) -> int:
+    """The leader's errand: end the pauses that are over. Two leaders at once do no harm."""
+    resumed = 0
+    for tenant, name in await store.schedules.resumable(AT_ONCE):
+        resumed += await Verbs(store, tenant).resume_if_over(name)
+    return resumed
 
 
-def changed(name: str, standing: Standing, changes: Mapping[str, Any], payload_of: Payload) -> Spec:
-    """What a schedule says after some changes of it."""
-    changes = dict(changes)
-    task = changes.pop("task", None) or standing.body.task
-    arguments = changes.pop("arguments", None)
-    payload = standing.body.payload
-    if arguments is not None or task != standing.body.task:
-        payload = payload_of(task, msgspec.json.decode(payload) if arguments is None else arguments)
-    said = msgspec.json.decode(standing.body.said)
-    return Spec(name, task, payload, Terms.of(name, merged(said, changes)))
-
-
-def fresh_anchor(terms: Terms, now: datetime) -> datetime:
-    """The one given, or the second in which it begins."""
-    return terms.when.anchor or now.replace(microsecond=0)
-
-
-def next_body(
-    spec: Spec, standing: Standing, rule_id: int, rule: Rule, declared_by: str | None
-) -> Body:
-    """The version that follows; intervals that stay the same are counted as before."""
-    anchor = fresh_anchor(spec.terms, standing.now)
-    if same_grid(rule.timetable.definition, RuleText.from_json(standing.rule_text).when):
-        anchor = standing.body.anchor
-    return _body(spec, rule_id, anchor, declared_by or standing.body.declared_by)
-
-
-def _body(spec: Spec, rule_id: int, anchor: datetime, declared_by: str | None) -> Body:
-    terms = spec.terms
-    return Body(
-        rule_id,
-        anchor,
-        spec.task,
-        spec.payload,
-        terms.queue,
-        terms.priority,
-        terms.tags,
-        terms.expires_in,
-        terms.max_fires,
-        terms.said,
-        declared_by,
-    )
+def _resumed(name: str, standing: Standing, rule: Rule | None) -> Change:
+    if rule is None:
+        raise InvalidSchedule(f"schedule {name!r}: its rule cannot be used: update it")
+    left = standing.fires_left
+    return activated("resume", standing, standing.body, rule, rule, left=left, demand=False)
 
 
 def _updated(standing: Standing, body: Body, old: Rule | None, new: Rule) -> Change:
@@ -271,15 +266,6 @@ def _updated(standing: Standing, body: Body, old: Rule | None, new: Rule) -> Cha
     demand_first(new, body.anchor, standing.now, standing.id)
     reason, until = standing.reason, standing.until
     return stopped("update", standing, body, old, "paused", reason, left=left, until=until)
-
-
-def _same(one: Body, other: Body) -> bool:
-    """Whether they mean the same, however they were written."""
-    if one.payload != other.payload:
-        same = msgspec.json.decode(one.payload) == msgspec.json.decode(other.payload)
-        if not same:
-            return False
-    return replace(one, said="", payload="") == replace(other, said="", payload="")
 
 
 def _refuse_cancelled(name: str, standing: Standing) -> None:

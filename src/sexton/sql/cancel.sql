@@ -48,7 +48,9 @@ recorded as (
     from ended
 )
 select id, null::integer as worker_id,
-    (select count(pg_notify('sexton.wake', 'queue:' || queue)) from followed) as followed
+    (select count(pg_notify('sexton.wake', 'queue:' || queue))
+     from followed
+     where pg_notification_queue_usage() < 0.9) as followed
 from ended
 union all
 select id, claimed_by, 0 from asked

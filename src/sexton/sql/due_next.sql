@@ -1,12 +1,14 @@
--- In how many seconds the next schedule of these partitions is due; null if none ever is.
--- $1 partitions  $2 now
+-- In how many seconds the next schedule of these partitions is due; null if none ever is. What is
+-- later than an ordinary delay does not count: it waits to be marked so.
+-- $1 partitions  $2 how late at most (s)  $3 now
 select date_part('epoch', min(first.next_fire_at)
-    - coalesce($2::timestamptz, clock_timestamp())) as due_in
+    - coalesce($3::timestamptz, clock_timestamp())) as due_in
 from unnest($1::smallint[]) as mine (partition)
 cross join lateral (
     select due.next_fire_at
     from sexton.due
     where due.partition = mine.partition and not due.late and due.next_fire_at < 'infinity'
+        and due.next_fire_at > coalesce($3::timestamptz, now()) - $2::double precision * interval '1 second'
     order by due.next_fire_at
     limit 1
 ) as first

@@ -15,9 +15,9 @@ with wanted as (
 enqueued as materialized (
     select wanted.nth, made.id, made.duplicate
     from wanted
-    cross join lateral sexton.enqueue(
+    cross join lateral sexton.enqueue_json(
         task => wanted.task,
-        payload => wanted.payload::jsonb,
+        payload => wanted.payload::json,
         queue => wanted.queue,
         priority => wanted.priority,
         at => wanted.at,

@@ -20,6 +20,7 @@ marked as (
                         - $4::double precision * interval '1 second'
                 order by due.next_fire_at
                 limit $5::integer
+                for no key update skip locked  -- somebody changes it just now: the next time
             ) as behind))
         and not due.late
         and due.next_fire_at <= coalesce($6::timestamptz, now())

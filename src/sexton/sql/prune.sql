@@ -1,7 +1,7 @@
 -- What is left of finished things: expired keys, workers that history no longer names, old dead jobs.
--- $1 now
+-- $1 at most so many of each  $2 now
 with clock as (
-    select coalesce($1::timestamptz, now()) as now, retention, dead_retention from sexton.installation
+    select coalesce($2::timestamptz, now()) as now, retention, dead_retention from sexton.installation
 ),
 keys as (
     delete from sexton.held_key
@@ -9,7 +9,7 @@ keys as (
         select held.task, held.key
         from sexton.held_key as held, clock
         where held.held_until <= clock.now
-        limit 10000
+        limit $1::integer
         for update of held skip locked)
     returning 1
 ),
@@ -27,7 +27,15 @@ requests as (
         where job.id = request.job_id and coalesce(job.claimed_by, 0) = request.worker_id)
 ),
 buried as (
-    delete from sexton.dead using clock where died_at < clock.now - clock.dead_retention returning 1
+    delete from sexton.dead
+    where job_id in (
+        select dead.job_id
+        from sexton.dead, clock
+        where dead.died_at < clock.now - clock.dead_retention
+        order by dead.died_at
+        limit $1::integer
+        for update of dead skip locked)
+    returning 1
 )
 select (select count(*) from keys) as keys, (select count(*) from workers) as workers,
     (select count(*) from buried) as dead

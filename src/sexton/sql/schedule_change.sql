@@ -5,7 +5,7 @@
 -- $16 tags  $17 expires_in (s)  $18 max_fires  $19 said  $20 declared_by
 -- $21 next_fire_at, null: never  $22 scheduled_at, null: the same  $23 fires_left
 -- $24 fire_at of a fire that was due and is passed over, or null  $25 its scheduled_at  $26 its decision
--- $27 … $30 gaps: first, last, fires, decision
+-- gaps: $27 first  $28 last  $29 fires  $30 decision
 with held as (
     select due.schedule_id
     from sexton.due

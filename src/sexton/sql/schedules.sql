@@ -1,6 +1,6 @@
 -- Schedules as anyone may look at them, by name, after a cursor.
--- $1 tenant  $2 name or null  $3 state or null  $4 tag or null  $5 task or null
--- $6 a part of the name or null  $7 declared_by or null  $8 name after  $9 limit
+-- $1 tenant  $2 state or null  $3 tag or null  $4 task or null  $5 a part of the name or null
+-- $6 name after  $7 limit
 select
     schedule.id, tenant.name as tenant, schedule.name, schedule.version, schedule.state,
     schedule.reason, schedule.until, schedule.task, schedule.queue, schedule.priority,
@@ -14,12 +14,10 @@ from sexton.schedule
 join sexton.tenant on tenant.id = schedule.tenant_id
 join sexton.due on due.schedule_id = schedule.id
 where schedule.tenant_id = $1::integer
-    and ($2::text is null or schedule.name = $2::text)
-    and ($3::text is null or schedule.state = $3::text)
-    and ($4::text is null or $4::text = any (schedule.tags))
-    and ($5::text is null or schedule.task = $5::text)
-    and ($6::text is null or strpos(schedule.name, $6::text) > 0)
-    and ($7::text is null or schedule.declared_by = $7::text)
-    and ($8::text is null or schedule.name > $8::text)
+    and ($2::text is null or schedule.state = $2::text)
+    and ($3::text is null or $3::text = any (schedule.tags))
+    and ($4::text is null or schedule.task = $4::text)
+    and ($5::text is null or strpos(schedule.name, $5::text) > 0)
+    and schedule.name > coalesce($6::text, '')
 order by schedule.name
-limit $9::integer
+limit $7::integer

@@ -37,6 +37,6 @@ recorded as (
         'succeeded', 'succeeded', task, queue, payload, key, tags, schedule_id, fire_at
     from ended
 )
-select case when count(*) <> cardinality($1::bigint[]) then array_agg(id) end as ours,
+select case when count(*) <> cardinality($1::bigint[]) then coalesce(array_agg(id), '{}') end as ours,
     (select count(pg_notify('sexton.wake', 'queue:' || queue)) from followed) as followed
 from ended

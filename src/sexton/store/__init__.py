@@ -2,23 +2,34 @@
 
 from datetime import datetime
 
+from sexton.store.backfills import Backfills
+from sexton.store.borrowed import Borrowed, Held
+from sexton.store.calendars import Calendars
 from sexton.store.cluster import Cluster
 from sexton.store.due import Due
 from sexton.store.history import History
 from sexton.store.jobs import Jobs
-from sexton.store.source import Borrowed, Line, Pool, Source
+from sexton.store.ledger import Ledger
+from sexton.store.pool import Pool
+from sexton.store.schedules import Schedules
+from sexton.store.source import Line, Source
 from sexton.store.statements import Clock, Statements
 from sexton.store.workers import Workers
 
 __all__ = [
+    "Backfills",
     "Borrowed",
+    "Calendars",
     "Clock",
     "Cluster",
     "Due",
+    "Held",
     "History",
     "Jobs",
+    "Ledger",
     "Line",
     "Pool",
+    "Schedules",
     "Source",
     "Statements",
     "Store",
@@ -39,6 +50,10 @@ class Store:
         self.history = History(statements)
         self.cluster = Cluster(statements)
         self.due = Due(statements)
+        self.ledger = Ledger(statements)
+        self.schedules = Schedules(statements)
+        self.calendars = Calendars(statements)
+        self.backfills = Backfills(statements)
 
     def now(self) -> datetime | None:
         """The manual clock's, for statements that others run; None without one."""

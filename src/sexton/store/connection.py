@@ -36,12 +36,19 @@ _ARRAYS = "select " + ", ".join(
     f"null::{name}[]"
     for name in ("text", "boolean", "smallint", "integer", "bigint", "float8", "timestamptz")
 )
+# Not `discard all`, which would also forget the statements that are prepared; not only `reset all`,
+# which leaves the role as it is.
+_RESET = (
+    "reset session authorization; reset role; reset all; close all; unlisten *; discard temp; "
+    "select pg_advisory_unlock_all()"
+)
 
 _LOST = (
     OSError,
     TimeoutError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg says when a session ends in mid-answer
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -79,6 +86,27 @@ def say(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
+class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
+    """A connection that can be made as good as new after somebody else's statements."""
+
+    __slots__ = ("recoded",)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.recoded = False  # values are read and written in a way of theirs: it cannot be reset
+
+    async def set_type_codec(self, *args: Any, **options: Any) -> None:
+        self.recoded = True
+        await super().set_type_codec(*args, **options)
+
+    async def set_builtin_type_codec(self, *args: Any, **options: Any) -> None:
+        self.recoded = True
+        await super().set_builtin_type_codec(*args, **options)
+
+    def get_reset_query(self) -> str:
+        return _RESET
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where PostgreSQL is and how it is to be talked to."""
@@ -113,7 +141,9 @@ class Address:
 async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
     """One connection, or an error that says what to do."""
     try:
-        connection = await asyncpg.connect(**address.options(engine=engine))
+        connection = await asyncpg.connect(
+            **address.options(engine=engine), connection_class=Session
+        )
         if address.pooler:
             await _learn_types(connection, address.patience)
         return connection

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import asyncpg
 import msgspec
 
+from sexton.domain.fires import LATE_AFTER
 from sexton.domain.schedule import FireKind
 from sexton.domain.when.calendar import Calendar, CalendarRef
 from sexton.store.statements import Statements
@@ -25,6 +27,7 @@ class DueRow(msgspec.Struct, gc=False):
     fires_left: int | None
     last_job: int | None
     live: str | None
+    tenant: int = 0  # of those that are late
 
 
 @dataclass(slots=True)
@@ -67,7 +70,19 @@ class Batch:
         return self.part(0, middle), self.part(middle, len(self))
 
     def part(self, first: int, end: int) -> "Batch":
-        columns = {name: getattr(self, name)[first:end] for name in _SCHEDULES}
+        return self._with({name: getattr(self, name)[first:end] for name in _SCHEDULES})
+
+    def only(self, ids: Collection[int]) -> "Batch":
+        """The decisions about these schedules."""
+        wanted = set(ids)
+        lines = [n for n, id in enumerate(self.ids) if id in wanted]
+        return self._with({name: [getattr(self, name)[n] for n in lines] for name in _SCHEDULES})
+
+    def unfired(self) -> "Batch":
+        """The same, moved on without a fire."""
+        return replace(self, firing=[False] * len(self))
+
+    def _with(self, columns: dict[str, list[Any]]) -> "Batch":
         ours = set(columns["ids"])
         kept = [n for n, id in enumerate(self.gap_ids) if id in ours]
         gaps = {name: [getattr(self, name)[n] for n in kept] for name in _GAPS}
@@ -112,9 +127,9 @@ class Due:
         rows = await self._run.rows("due", partitions, ahead, late, each, self._run.now())
         return [DueRow(*row) for row in rows]
 
-    async def next_in(self, partitions: Sequence[int]) -> float | None:
-        """Seconds until the next is due; None: none ever is."""
-        due_in: float | None = await self._run.value("due_next", partitions, self._run.now())
+    async def next_in(self, partitions: Sequence[int], *, late: float = LATE_AFTER) -> float | None:
+        """Seconds until the next is due, or since it was; None: none ever is."""
+        due_in: float | None = await self._run.value("due_next", partitions, late, self._run.now())
         return due_in
 
     async def fire(self, guard: Guard, kind: FireKind, batch: Batch) -> Fired:
@@ -124,8 +139,9 @@ class Due:
         except asyncpg.CheckViolationError as error:
             if error.constraint_name is not None:  # a row without a bucket violates no named one
                 raise
-            days = [_day(each) for each in batch.fires_at]
-            await self.make_buckets(min(days), max(days))
+            fires = zip(batch.fires_at, batch.firing, strict=True)
+            for day in sorted({_day(at) for at, fired in fires if fired}):
+                await self.make_buckets(day, day)
             return await self._fire(guard, kind, batch)
 
     async def _fire(self, guard: Guard, kind: FireKind, batch: Batch) -> Fired:
@@ -141,6 +157,10 @@ class Due:
     async def make_buckets(self, first: date, last: date) -> None:
         await self._run.rows("make_fire_buckets", first, last)
 
+    async def unlocked(self, ids: Sequence[int]) -> list[int]:
+        """Those that nobody else holds."""
+        return [row["schedule_id"] for row in await self._run.rows("unlocked", ids)]
+
     async def mark_late(
         self, guard: Guard, partitions: Sequence[int], late: float, each: int
     ) -> int:
@@ -150,9 +170,9 @@ class Due:
         )
         return marked
 
-    async def late(self, limit: int) -> list[DueRow]:
-        """What is to be caught up next, fair between tenants."""
-        return [DueRow(*row) for row in await self._run.rows("late", limit)]
+    async def late(self, limit: int, after_tenant: int = 0) -> list[DueRow]:
+        """What is to be caught up next: every tenant has its turn, and in it the oldest."""
+        return [DueRow(*row) for row in await self._run.rows("late", limit, after_tenant)]
 
     async def quarantine(self, guard: Guard, row_id: int, stamp: int, why: str) -> str | None:
         """The name of the schedule that was taken out; None if it has changed meanwhile."""
@@ -166,11 +186,15 @@ class Due:
         return {row["id"]: row["definition"] for row in await self._run.rows("rules", list(ids))}
 
     async def calendars(self, refs: Collection[CalendarRef]) -> Mapping[CalendarRef, Calendar]:
+        texts = await self.calendar_texts(refs)
+        return {ref: Calendar.from_json(text) for ref, text in texts.items()}
+
+    async def calendar_texts(self, refs: Collection[CalendarRef]) -> dict[CalendarRef, str]:
         if not refs:
             return {}
         rows = await self._run.rows("calendars_by_version", [ref.version for ref in refs])
         return {
-            CalendarRef(row["name"], row["version"]): Calendar.from_json(row["definition"])
+            CalendarRef(row["name"], row["version"]): row["definition"]
             for row in rows
             if row["definition"]
         }

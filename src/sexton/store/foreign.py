@@ -5,7 +5,7 @@ async), and anything else that looks like the DB-API with %(name)s parameters, a
 """
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -14,11 +14,11 @@ from sexton.domain.job import NewJob
 from sexton.errors import ConfigurationError
 from sexton.sql import for_schema
 
-Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg-async"]
+Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg", "psycopg-async"]
 
 
 # Drivers differ in what they send for these, but every one sends text.
-_SENT_AS = {"interval": "text", "jsonb": "text"}
+_SENT_AS = {"interval": "text", "json": "text", "jsonb": "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def enqueue_call(schema: str, job: NewJob, now: datetime | None) -> FunctionCall
     """A call of `enqueue` for this job, leaving out what was not set."""
     every: dict[str, tuple[Any, str]] = {
         "task": (job.task, "text"),
-        "payload": (job.payload, "jsonb"),
+        "payload": (job.payload, "json"),
         "queue": (job.queue or None, "text"),
         "priority": (job.priority, "integer"),
         "at": (job.at, "timestamptz"),
@@ -58,7 +58,7 @@ def enqueue_call(schema: str, job: NewJob, now: datetime | None) -> FunctionCall
         "now": (now, "timestamptz"),
     }
     given = {name: each for name, each in every.items() if each[0] is not None}
-    return FunctionCall(for_schema("sexton.enqueue", schema), given)
+    return FunctionCall(for_schema("sexton.enqueue_json", schema), given)
 
 
 def succeed_call(
@@ -84,8 +84,9 @@ def driver_of(connection: Any) -> Driver:
     if "sqlalchemy" in roots:
         asynchronous = inspect.iscoroutinefunction(type(connection).execute)
         return "sqlalchemy-async" if asynchronous else "sqlalchemy"
-    if "psycopg" in roots and inspect.iscoroutinefunction(type(connection).execute):
-        return "psycopg-async"
+    if "psycopg" in roots:
+        asynchronous = inspect.iscoroutinefunction(type(connection).execute)
+        return "psycopg-async" if asynchronous else "psycopg"
     if hasattr(connection, "cursor"):
         return "dbapi"
     raise ConfigurationError(
@@ -96,15 +97,21 @@ def driver_of(connection: Any) -> Driver:
 
 def run_sync(connection: Any, call: FunctionCall) -> tuple[Any, ...]:
     """Run it on a connection that does not need awaiting."""
-    driver = driver_of(connection)
-    if driver == "dbapi":
-        with connection.cursor() as cursor:
-            cursor.execute(call.text("%"), call.values())
-            return tuple(cursor.fetchone())
-    if driver == "sqlalchemy":
-        from sqlalchemy import text
+    match driver_of(connection):
+        case "psycopg":
+            from psycopg.rows import tuple_row
 
-        return tuple(connection.execute(text(call.text(":")), call.values()).one())
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(call.text("%"), call.values())
+                return _values(cursor.fetchone())
+        case "dbapi":
+            with connection.cursor() as cursor:
+                cursor.execute(call.text("%"), call.values())
+                return _values(cursor.fetchone())
+        case "sqlalchemy":
+            from sqlalchemy import text
+
+            return tuple(connection.execute(text(call.text(":")), call.values()).one())
     raise ConfigurationError(
         f"a {type(connection).__name__} is asynchronous: await the enqueue that takes it"
     )
@@ -116,8 +123,11 @@ async def run_async(connection: Any, call: FunctionCall) -> tuple[Any, ...]:
         case "asyncpg":
             return tuple(await connection.fetchrow(call.text("$"), *call.values().values()))
         case "psycopg-async":
-            cursor = await connection.execute(call.text("%"), call.values())
-            return tuple(await cursor.fetchone())
+            from psycopg.rows import tuple_row
+
+            async with connection.cursor(row_factory=tuple_row) as cursor:
+                await cursor.execute(call.text("%"), call.values())
+                return _values(await cursor.fetchone())
         case "sqlalchemy-async":
             from sqlalchemy import text
 
@@ -129,9 +139,14 @@ async def run_async(connection: Any, call: FunctionCall) -> tuple[Any, ...]:
 
 def run(connection: Any, call: FunctionCall) -> tuple[Any, ...] | Awaitable[tuple[Any, ...]]:
     """The row, or something to await, as the connection has it."""
-    if driver_of(connection) in ("dbapi", "sqlalchemy"):
+    if driver_of(connection) in ("dbapi", "psycopg", "sqlalchemy"):
         return run_sync(connection, call)
     return run_async(connection, call)
+
+
+def _values(row: Any) -> tuple[Any, ...]:
+    """A row whatever its caller's connection makes of rows: a mapping alone would give its keys."""
+    return tuple(row.values()) if isinstance(row, Mapping) else tuple(row)
 
 
 def _interval(length: float | None) -> str | None:

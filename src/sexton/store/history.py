@@ -208,8 +208,11 @@ class History:
         dropped: int = await self._run.value("drop_buckets", self._run.now())
         return dropped
 
-    async def prune(self) -> None:
-        await self._run.rows("prune", self._run.now())
+    async def prune(self, limit: int) -> bool:
+        """At most so many of each kind; whether there may be more."""
+        row = await self._run.row("prune", limit, self._run.now())
+        assert row is not None
+        return bool(max(row["keys"], row["dead"]) == limit)
 
     async def set_retention(
         self, retention: float | None, dead_retention: float | None, change_dead: bool

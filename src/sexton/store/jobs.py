@@ -1,6 +1,6 @@
 """The path of a job: enqueue, claim, settle, cancel, redrive."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +31,17 @@ class Orphan:
     worker: str
     expires_in: float | None
     retry: Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the next claim of one limited task begins, in time and among its limit keys."""
+
+    task: str
+    due_for: float = 0.0  # only what has been due for so long
+    since: datetime = BEGINNING
+    after_key: str | None = None
+    until_key: str | None = None
 
 
 class Jobs:
@@ -130,28 +141,48 @@ class Jobs:
         return [Claim(*row) for row in rows]
 
     async def claim_limited(
-        self, queue: str, limit: int, worker: int, tasks: Sequence[str], after_key: str | None
-    ) -> tuple[list[Claim], str | None]:
-        """Also the limit key to go on after; None begins again."""
+        self, queue: str, limit: int, worker: int, places: Sequence[Place]
+    ) -> tuple[list[Claim], list[Place], bool]:
+        """Also how far each task came, and whether it is worth looking again soon."""
         rows = await self._run.rows(
-            "claim_limited", queue, limit, worker, tasks, after_key, AGEING, self._run.now()
+            "claim_limited",
+            queue,
+            limit,
+            worker,
+            [place.task for place in places],
+            [place.due_for for place in places],
+            [place.since for place in places],
+            [place.after_key for place in places],
+            [place.until_key for place in places],
+            AGEING,
+            self._run.now(),
         )
-        claims = [Claim(*row[:14]) for row in rows]
-        return claims, max((row["limit_key"] for row in rows), default=None)
+        claims = [Claim(*row[:14]) for row in rows if row["id"] is not None]
+        came_to = [row for row in rows if row["id"] is None]
+        reached = [
+            Place(row["task"], 0.0, row["first_at"], row["went_to"], row["goes_to"])
+            for row in came_to
+        ]
+        return claims, reached, any(row["again"] for row in came_to)
 
     async def claim_one(self, id: int, worker: int) -> Claim | None:
         """This job, due or not; None if it is not there to be claimed."""
         row = await self._run.row("claim_one", id, worker, self._run.now())
         return None if row is None else Claim(*row)
 
-    async def mark_limited(self, claims: Sequence[Claim]) -> None:
-        """Put back, untried, jobs that were enqueued without knowing of their task's limit."""
-        await self._run.rows(
+    async def mark_limited(self, claims: Sequence[Claim]) -> set[int]:
+        """Put back, untried, jobs that were enqueued without knowing of their task's limit.
+
+        Returns the ids of those that are; the others must be settled.
+        """
+        rows = await self._run.rows(
             "mark_limited", [claim.id for claim in claims], [claim.fence for claim in claims]
         )
+        return {row["id"] for row in rows}
 
-    async def has_limited(self, queue: str) -> bool:
-        return bool(await self._run.value("has_limited", queue))
+    async def limited_tasks(self, queue: str) -> dict[str, datetime]:
+        """The tasks with jobs that only the limited claim finds, and when the first is due."""
+        return {row["task"]: row["due_at"] for row in await self._run.rows("limited_tasks", queue)}
 
     async def outlook(
         self, queue: str, priorities: Sequence[int], since: Sequence[datetime]
@@ -160,8 +191,10 @@ class Jobs:
         rows = await self._run.rows("outlook", queue, priorities, since, self._run.now())
         return {row["priority"]: (row["due_at"], row["due_in"]) for row in rows}
 
-    async def outlook_limited(self, queue: str) -> float | None:
-        due_in: float | None = await self._run.value("outlook_limited", queue, self._run.now())
+    async def outlook_limited(self, queue: str, tasks: Sequence[str]) -> float | None:
+        due_in: float | None = await self._run.value(
+            "outlook_limited", queue, tasks, self._run.now()
+        )
         return due_in
 
     async def fires(self, claims: Sequence[Claim]) -> dict[int, Fire]:
@@ -181,6 +214,19 @@ class Jobs:
 
     async def settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
         """Record (id, fence, settlement) of each claim; returns the ids that were still ours."""
+        # In the order in which cancelling locks them: the two cannot wait for each other.
+        settled = sorted(settled, key=_id)
+        ours = await self._settle(settled)
+        if len(ours) < len(settled):
+            # A cancel that was committed while the statement waited for its row is not in the
+            # statement's snapshot, and yet the row is as the cancel left it: neither of the two
+            # that a job may go on to takes it. Another statement sees what there is.
+            waits = [each for each in settled if each[2].next == "waiting" and each[0] not in ours]
+            if waits:
+                ours |= await self._settle(waits)
+        return ours
+
+    async def _settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
         ids, fences, settlements = zip(*settled, strict=True)
         rows = await self._run.into_history(
             "settle",
@@ -222,8 +268,26 @@ class Jobs:
         rows = await self._run.rows("strays", worker, held, older_than)
         return [(row["id"], row["fence"]) for row in rows]
 
-    async def progress(self, id: int, fence: int, progress: str) -> bool:
-        return await self._run.value("progress", id, fence, progress) is not None
+    async def locked(self, ids: Sequence[int]) -> set[int]:
+        """Those that somebody else has locked."""
+        return {row[0] for row in await self._run.rows("locked", ids)}
+
+    async def long_unknown(self, reasons: Mapping[int, str], longer_than: float) -> set[int]:
+        """Of these jobs, each with what is said of an unknown task: those given up."""
+        rows = await self._run.rows(
+            "long_unknown", list(reasons), list(reasons.values()), longer_than, self._run.now()
+        )
+        return {row[0] for row in rows}
+
+    async def progress(self, said: Mapping[int, tuple[int, str]]) -> set[int]:
+        """Id and JSON by fence; returns the fences whose job somebody else has locked."""
+        rows = await self._run.rows(
+            "progress",
+            [id for id, _ in said.values()],
+            list(said),
+            [text for _, text in said.values()],
+        )
+        return {row[0] for row in rows}
 
     async def cancel(self, ids: Sequence[int]) -> dict[int, int | None]:
         """For each live job: None if it ended here, or the worker that was asked to end it."""
@@ -249,6 +313,10 @@ def _fire(row: Row) -> Fire:
             row["previous_error"],
         )
     return Fire(row["schedule"], row["fire_at"], row["scheduled_at"], row["kind"], previous)
+
+
+def _id(settled: tuple[int, int, Settlement]) -> int:
+    return settled[0]
 
 
 def _due_at(job: NewJob, now: datetime, instant: datetime) -> datetime:

@@ -21,9 +21,14 @@ class Listener:
     """A LISTEN connection that is pinged, so a half-open one is noticed and replaced."""
 
     def __init__(
-        self, address: Address, schema: str, on_wake: Callable[[str | None], None]
+        self,
+        address: Address,
+        schema: str,
+        on_wake: Callable[[str | None], None],
+        others: Address | None = None,
     ) -> None:
         self._address = address
+        self._others = others or address  # where those connect whom it wants to hear
         self._patience = min(PING_EVERY, address.patience)
         self._channel = f"{schema}.wake"
         self._on_wake = on_wake
@@ -60,13 +65,13 @@ class Listener:
         self.hears = await wait(self._echoed, ECHO_WITHIN)
         if not self.hears:
             log.warning(
-                "notifications do not arrive here (a transaction pooler?): polling instead; "
-                "set SEXTON_LISTEN_URL to a direct way to PostgreSQL"
+                "notifications do not arrive here (a transaction pooler, or another database?): "
+                "polling instead; set SEXTON_LISTEN_URL to a direct way to the same database"
             )
 
     async def _ask_for_echo(self) -> None:
-        """From another connection: a pooler may well bring us what we send in our own."""
-        other = await connect(self._address, engine=False)
+        """The way others go: a pooler may well bring us what we send in our own connection."""
+        other = await connect(self._others, engine=False)
         try:
             await other.execute(f"notify \"{self._channel}\", '{ECHO}'", timeout=self._patience)
         finally:

@@ -47,6 +47,11 @@ class Workers:
         )
         return id
 
+    async def installation(self) -> str:
+        """A short name of this installation, different from any other's."""
+        id = await self._run.value("installation")
+        return str(id).replace("-", "")[:12]
+
     async def renew(self, worker: int) -> list[int] | None:
         """The fences somebody wants cancelled; None if the worker was declared lost."""
         row = await self._run.row("renew", worker, self._run.now())

@@ -192,13 +192,16 @@ def _not_json(value: Any) -> str:
 
 
 def _has_nan(value: Any) -> bool:
-    match value:
-        case float():
-            return not math.isfinite(value)
-        case Mapping():
-            return any(_has_nan(each) for each in value.values())
-        case list() | tuple() | set() | frozenset():
-            return any(_has_nan(each) for each in value)
+    """Without recursion, as what msgspec could encode may be nested deeper than we can call."""
+    to_look_at = [value]
+    while to_look_at:
+        match to_look_at.pop():
+            case float() as number if not math.isfinite(number):
+                return True
+            case Mapping() as mapping:
+                to_look_at += mapping.values()
+            case list() | tuple() | set() | frozenset() as several:
+                to_look_at += several
     return False
 
 

@@ -31,7 +31,7 @@ from sexton.errors import SextonError
 from sexton.targets.arguments import Arguments, encode
 from sexton.targets.job import Job
 from sexton.targets.task import Task
-from sexton.targets.verdict import describe, raised, returned
+from sexton.targets.verdict import demand_done, describe, raised, returned
 
 LEAVE_WITHIN = 2.0
 HEADER = 4
@@ -63,6 +63,7 @@ class Command(msgspec.Struct, omit_defaults=True):
     remaining: float | None
     max_result_bytes: int
     schema: str
+    installation: str
     module: str
     function: str
     main_name: str | None = None
@@ -147,10 +148,11 @@ class Line:
 class ChildChannel:
     """How the job of one command reaches back to the worker."""
 
-    def __init__(self, line: Line, max_bytes: int, schema: str) -> None:
+    def __init__(self, line: Line, max_bytes: int, schema: str, installation: str) -> None:
         self._line = line
         self._max_bytes = max_bytes
         self.schema = schema
+        self.installation = installation
         self._lock = threading.Lock()
         self._open = True
 
@@ -193,7 +195,7 @@ class Target:
         if self.arguments.job_parameter is not None:
             arguments[self.arguments.job_parameter] = job
         if not self._asynchronous:
-            return self.function(**arguments)
+            return demand_done(self.function(**arguments))
         import asyncio
 
         return asyncio.run(self.function(**arguments))
@@ -207,7 +209,9 @@ class Runner:
         self._targets: dict[tuple[str, str, str], Target] = {}
 
     def run(self, command: Command) -> None:
-        channel = ChildChannel(self._line, command.max_result_bytes, command.schema)
+        channel = ChildChannel(
+            self._line, command.max_result_bytes, command.schema, command.installation
+        )
         claim = Claim(**{name: getattr(command, name) for name in Claim.__struct_fields__})
         job = Job(claim, channel, command.remaining)
         outcome, policy = self._outcome(command, job)

@@ -15,6 +15,7 @@ class Channel(Protocol):
     """How a job reaches back to its worker; threads and child processes have one of their own."""
 
     schema: str
+    installation: str  # a short name of it
 
     def progress(self, job: "Job", value: Any) -> None: ...
 
@@ -64,11 +65,15 @@ class Job:
 
     @property
     def idempotency_key(self) -> str:
-        """The same over all attempts, redrives and re-fires: for effects outside the database."""
-        claim = self._claim
+        """The same over all attempts, redrives and re-fires: for effects outside the database.
+
+        No other installation has the same, whoever else talks to the same other side.
+        """
+        claim, installation = self._claim, self._channel.installation
         if claim.schedule_id is not None and claim.fire_at is not None:
-            return f"sexton-fire-{claim.schedule_id}-{round(claim.fire_at * 1_000_000)}"
-        return f"sexton-job-{claim.id}"
+            fire_at = round(claim.fire_at * 1_000_000)
+            return f"sexton-{installation}-fire-{claim.schedule_id}-{fire_at}"
+        return f"sexton-{installation}-job-{claim.id}"
 
     @property
     def fire(self) -> Fire | None:
@@ -123,6 +128,10 @@ class Job:
         Takes a psycopg or SQLAlchemy connection or session, sync or async (then await it).
         """
         return self._channel.settle_in(self, connection, result)
+
+    def _begin(self, timeout: float | None) -> None:
+        """From now on its time runs."""
+        self._deadline = None if timeout is None else time.monotonic() + timeout
 
     def _stop(self) -> None:
         if self._cancelled is None:

@@ -142,9 +142,14 @@ class ProcessPool:
         self._closed = False
 
     async def run(
-        self, task: Task[Any, Any], job: Job, payload: str, on_progress: Callable[[Any], None]
+        self,
+        task: Task[Any, Any],
+        job: Job,
+        payload: str,
+        on_progress: Callable[[Any], None],
+        on_begin: Callable[[], None] = lambda: None,
     ) -> tuple[Outcome, Retry]:
-        """Run it in a child; cancelling this kills the child at once."""
+        """Run it in a child, when there is one; cancelling this kills the child at once."""
         self._demand_open()
         await self._slots.acquire()
         try:
@@ -158,6 +163,7 @@ class ProcessPool:
             raise
         self._busy.add(child)
         try:
+            on_begin()
             ended = await child.run(self._command(task, job, payload), on_progress)
         except (EOFError, OSError):
             how = await asyncio.shield(self._give_up(child, _EXIT_WITHIN))
@@ -239,6 +245,7 @@ class ProcessPool:
             remaining=job.remaining,
             max_result_bytes=self._max_result_bytes,
             schema=job._channel.schema,
+            installation=job._channel.installation,
             module=task.function.__module__,
             function=task.function.__qualname__,
             never=[protocol.class_name(each) for each in task.retry.never_again],

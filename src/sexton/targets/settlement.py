@@ -11,18 +11,25 @@ from sexton.targets.job import Job
 
 
 def result_text(job: Job, result: Any, limit: int) -> str | None:
-    """The result as JSON; refuses a second transaction, which could settle nothing any more."""
-    if job.settled or job.carried:
+    """The result as JSON; refuses a second transaction, which could settle nothing any more.
+
+    Whether a transaction that carried it did commit is for the database to know: a task may well
+    roll its own back and try again.
+    """
+    if job.settled:
         raise SextonError(f"job {job.id} is settled already: one transaction can carry it")
     return None if result is None else encode(result, "the result", limit)
 
 
-def demand(job: Job, accepted: bool) -> None:
-    """Raise inside the transaction, so that it does not commit, unless the claim is still ours."""
-    if not accepted:
+def demand(job: Job, accepted: Any) -> None:
+    """Raise inside the transaction, so that it does not commit, unless the claim is still ours.
+
+    The answer may come through a stranger's driver: nothing but True will do.
+    """
+    if accepted is not True:
+        why = "is settled already" if job.carried else "was claimed again"
         raise LeaseLost(
-            f"job {job.id} was claimed again: fence {job.fence} is old, this transaction "
-            "must not commit"
+            f"job {job.id} {why}: fence {job.fence} is old, this transaction must not commit"
         )
 
 

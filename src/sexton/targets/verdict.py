@@ -1,10 +1,12 @@
 """From what a function returned or raised to an outcome and the policy that applies to it."""
 
+import inspect
 import os
 import traceback
 from pathlib import Path
 from typing import Any
 
+from sexton.domain.duration import seconds
 from sexton.domain.outcome import PLAIN_SUCCESS, Failed, Outcome, Snoozed, Succeeded
 from sexton.domain.retry import NO_RETRY, Retry
 from sexton.domain.text import clean
@@ -22,15 +24,35 @@ def returned(result: Any, limit: int) -> Succeeded:
         return Succeeded(encode(result, "the result", limit))
     except InvalidJob as error:
         return Succeeded(note=clean(f"the result was not kept: {error}"))
+    except Exception as error:  # whatever a type of the user's raises when it is looked at
+        return Succeeded(note=clean(f"the result was not kept: {_line(error)}"))
+
+
+def demand_done(result: Any) -> Any:
+    """The result of a plain function; one that is still to be awaited has done nothing yet."""
+    if result is not None and inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise PermanentFailure(
+            "the function is a plain one but returned something to await, which nobody would: if "
+            "it wraps an async function, make the wrapper async too, and await the function in it"
+        )
+    return result
 
 
 def raised(error: BaseException, retry: Retry) -> tuple[Outcome, Retry]:
     """What an exception means for its job."""
     match error:
-        case Snooze():
-            return Snoozed(error.delay, clean(str(error))), retry
-        case RetryAfter():
-            return Failed(describe(error), retry_in=error.delay), retry
+        case Snooze() | RetryAfter():
+            try:
+                # A class of the user's own may have put anything there.
+                delay = seconds(error.delay)
+            except Exception as wrong:
+                said = clean(f"{_line(error)}\nwith a delay that cannot be used: {_line(wrong)}")
+                return Failed(said), retry
+            if isinstance(error, Snooze):
+                return Snoozed(delay, clean(str(error))), retry
+            return Failed(describe(error), retry_in=delay), retry
         case PermanentFailure() | ArgumentMismatch():
             return Failed(describe(error), permanent=True), retry
     policy = retry.policy_for(error)

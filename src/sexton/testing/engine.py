@@ -15,10 +15,10 @@ from sexton.domain.job import AGEING, Claim
 from sexton.domain.outcome import Cancelled, Failed, Outcome, Released
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import OutcomeName, Settlement
-from sexton.errors import JobCancelled, JobTimeout
+from sexton.errors import JobCancelled, JobTimeout, SextonError
 from sexton.flow.channel import WorkerChannel
 from sexton.flow.claim import Claimer
-from sexton.flow.execute import Executor, Running
+from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Executor, Running, unknown_task
 from sexton.flow.settle import Settler, decide
 from sexton.flow.wake import CANCEL, Waker
 from sexton.store import Store
@@ -98,6 +98,7 @@ class Engine:
                 [task.declaration for task in self._app.tasks.values()]
             )
             self._declared = set(self._app.tasks)
+            self._channel.installation = await self.store.workers.installation()
         if self._worker is None or await self.store.workers.renew(self._worker) is None:
             lease = self._app.settings.lease
             self._worker = await self.store.workers.register(NAME, [], __version__, lease)
@@ -148,6 +149,10 @@ class Engine:
     async def _run_one(self, queue: str, claim: Claim) -> Ran:
         assert self._worker is not None
         running = Running(claim, self._worker, queue, self._app.tasks.get(claim.task))
+        if running.task is None:
+            reason = {claim.id: unknown_task(claim)}
+            long = await self.store.jobs.long_unknown(reason, UNKNOWN_TASK_PATIENCE)
+            running.given_up = claim.id in long
         retry = Retry()
         outcome: Outcome = Cancelled()
         if claim.fence not in self._cancelled:
@@ -217,6 +222,10 @@ class Engine:
         await self._channel.write_progress()
         self._settler.add(claim, settlement)
         await self._settler.run_once()
+        if self._settler.unsettled:
+            raise SextonError(
+                f"the outcome of job {claim.id} could not be recorded: another session locks it"
+            )
 
     def _settled(self, claims: Sequence[Claim], ours: Set[int]) -> None:
         self._refused |= {claim.fence for claim in claims if claim.id not in ours}

@@ -50,8 +50,10 @@ class Openings:
                 hours = self._hours_from(bucket)
             if hours is not None and days in (1, _SOON) and not _within(wall.time(), hours):
                 return None
-            at = instant_of(wall + days * _A_DAY, self.zone)
-            if at > origin and self.gate.allows(at):
+            wanted = wall + days * _A_DAY
+            at = instant_of(wanted, self.zone)
+            # Not from a day that does not exist to the midnight after it.
+            if self.gate.allows(at) and wall_of(at, self.zone).date() == wanted.date():
                 return at
         return None
 
@@ -134,7 +136,8 @@ class Moved(Rule):
                 if landing is not None:
                     return self._in_time(landing)
             day += _A_DAY
-            if self.gate.closes(begins, ends) is None:
+            whole = wall_of(ends - MOMENT, self.zone) + MOMENT == day
+            if whole and self.gate.closes(begins, ends) is None:
                 # Open all day: nothing older is under way, so nothing lands before one is refused.
                 origin = self.rule.after(ends - MOMENT)
                 if origin is None or origin >= limit:
@@ -167,7 +170,8 @@ class Moved(Rule):
                 if at is not None and opens <= at < (found[0] if found else closes):
                     found = at, tick.at
                     break
-            if self.gate.closes(early, late + MOMENT) is None:
+            existed = wall_of(late, self.zone).date() == (last - days * _A_DAY).date()
+            if existed and self.gate.closes(early, late + MOMENT) is None:
                 break  # open then as well: what is older has landed there
         return found
 

@@ -147,10 +147,10 @@ end $$;
 
 -- Change who owns what, all or nothing. The caller has looked, and planned on what it saw; false:
 -- the leader has changed, or something has since then, and nothing is done.
--- The leader of `the_term` may while its lease lasts, and without a term a node that leaves: it is marked so here, and
--- resigns. Nodes in `lost` are declared lost, if their leases are over and none of them is renewing
--- at this moment. `owners` has a node, or null, for each partition from 0 on; who of `nodes` gets none
--- has a row all the same, and who is not in `nodes` has none any more.
+-- The leader of `the_term` may while its lease lasts, and without a term a node that leaves: it is
+-- marked so here, and resigns. Nodes in `lost` are declared lost, if their leases are over and none of
+-- them is renewing at this moment. `owners` has a node, or null, for each partition from 0 on; who of
+-- `nodes` gets none has a row all the same, and who is not in `nodes` has none any more.
 create function sexton.assign(
     the_node integer, the_term bigint, seen_nodes integer[], seen_epochs bigint[],
     nodes integer[], owners integer[], lost integer[], at timestamptz

@@ -383,7 +383,7 @@ begin
                 when asked.next_at is null or (due.fires_left <= 1 and asked.fired) then 'infinity'
                 else to_timestamp(asked.next_at) end,
             scheduled_at = to_timestamp(asked.next_scheduled),
-            late = asked.late,
+            late = asked.late and not coalesce(due.fires_left <= 1 and asked.fired, false),
             last_job = case when asked.fired then nextval('sexton.job_id') else due.last_job end,
             fires_left = due.fires_left - asked.fired::integer,
             live = case when asked.live_limit > 1 then nullif(asked.living, '{}') end
@@ -392,7 +392,7 @@ begin
             and due.stamp = asked.stamp
             and due.next_fire_at = to_timestamp(asked.was_due)
             and due.next_fire_at <= coalesce(at, clock_timestamp())
-        returning due.schedule_id, due.last_job as job_id, due.next_fire_at,
+        returning due.schedule_id, due.last_job as job_id, due.next_fire_at, due.late,
             asked.fires, asked.fired, asked.fire_at, asked.scheduled_at, asked.serial, asked.living,
             asked.live_limit
     ),
@@ -453,10 +453,19 @@ begin
         where exists (
             select from sexton.worker
             where worker.gone_at is null and busy.queue = any (worker.idle))
+    ),
+    -- What the leader has caught up is its owner's again, who may sleep until the next poll.
+    handed_back as (
+        select pg_notify('sexton.wake', 'schedule') as told
+        where the_epoch is null and exists (
+            select from moved
+            where not moved.late
+                and moved.next_fire_at < coalesce(at, clock_timestamp()) + interval '5 minutes')
     )
     select
         (select count(*) from moved),
-        (select count(*) from made) + 0 * (select count(told) from woken),
+        (select count(*) from made)
+            + 0 * (select count(told) from woken) + 0 * (select count(told) from handed_back),
         (select array_agg(living.id) from moved cross join unnest(moved.living) as living (id)
          where moved.fired and moved.live_limit = 2147483647)
     into schedules_moved, jobs_made, still_live;

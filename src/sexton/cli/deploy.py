@@ -1,0 +1,191 @@
+"""sexton schedule plan|sync|import: what code and files declare"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from sexton import Sexton
+from sexton.cli import output
+from sexton.cli.locate import locate
+from sexton.cli.output import ExitCode, count, say, show, show_json, when
+from sexton.cli.parameters import Json
+from sexton.cli.session import options, run, run_loop
+from sexton.crontab import Import
+from sexton.domain.plan import Plan, Step
+from sexton.errors import ConfigurationError
+
+commands = typer.Typer()
+_MARKS = {
+    "add": ("+", "green"),
+    "restore": ("+", "green"),
+    "change": ("~", "yellow"),
+    "retire": ("-", "red"),
+    "keep": (" ", "dim"),
+    "refuse": ("!", "bold red"),
+}
+
+App = Annotated[str, typer.Argument(metavar="APP", help="The application: module:attribute.")]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Take over schedules of the same names from others.")
+]
+
+
+@commands.command("plan")
+def plan_schedules(
+    context: typer.Context,
+    app_name: App,
+    adopt: Adopt = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit code 1 if there is anything to do.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """What a sync would change, with the next fires before and after; changes nothing."""
+    plan = _with(context, app_name, lambda app: app.schedules.plan(adopt=adopt))
+    _show(plan, as_json)
+    if plan.of("refuse") or (check and plan.changes):
+        raise typer.Exit(ExitCode.FINDING)
+
+
+@commands.command("sync")
+def sync_schedules(
+    context: typer.Context, app_name: App, adopt: Adopt = False, as_json: Json = False
+) -> None:
+    """Make the database say what APP declares with @app.schedule: at every deploy."""
+    _show(_with(context, app_name, lambda app: app.schedules.sync(adopt=adopt)), as_json)
+
+
+def _with(context: typer.Context, app_name: str, work: Callable[[Sexton], Awaitable[Plan]]) -> Plan:
+    app = options(context).applied(locate(app_name))
+
+    async def main() -> Plan:
+        async with app:
+            (await app.schema_state()).demand_current()
+            return await work(app)
+
+    return run_loop(main())
+
+
+def _show(plan: Plan, as_json: bool) -> None:
+    if as_json:
+        show_json(plan)
+        return
+    for step in plan.steps:
+        if step.kind != "keep" or step.note:
+            show(*_described(step))
+    words = [
+        f"{len(plan.of(*kinds))} {word}"
+        for word, kinds in (
+            ("added", ("add", "restore")),
+            ("changed", ("change",)),
+            ("retired", ("retire",)),
+            ("kept", ("keep",)),
+            ("refused", ("refuse",)),
+        )
+        if plan.of(*kinds)
+    ]
+    say(f"{plan.application}: " + (", ".join(words) or "it declares no schedules"))
+
+
+def _described(step: Step) -> list[RenderableType]:
+    mark, style = _MARKS[step.kind]
+    head = Text(f"{mark} {step.kind:8}{output.clean(step.name)}", style=style)
+    if step.note:
+        head.append(f"  ({output.clean(step.note)})", style="dim")
+    shown: list[RenderableType] = [head]
+    pairs = [
+        (each.field, f"{output.compact(each.before)} → {output.compact(each.after)}")
+        for each in step.differences
+    ]
+    if step.kind != "keep":
+        pairs += [("fires now", _fires(step.fires_before)), ("then", _fires(step.fires_after))]
+    shown += [
+        Text(f"      {name:12}{value}", no_wrap=True, overflow="ellipsis")
+        for name, value in pairs
+        if value
+    ]
+    return shown
+
+
+def _fires(fires: tuple[datetime, ...]) -> str:
+    return ", ".join(map(when, fires))
+
+
+@commands.command("import")
+def import_crontab(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A crontab; - reads stdin.")],
+    task: Annotated[
+        str, typer.Option("--task", help="The task that runs each command; it gets `command`.")
+    ],
+    timezone: Annotated[
+        str | None,
+        typer.Option("--timezone", metavar="ZONE", help="Of lines without CRON_TZ; UTC."),
+    ] = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="As /etc/crontab, with a user before the command.")
+    ] = False,
+    prefix: Annotated[str, typer.Option("--prefix", help="Before every name.")] = "",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out bad lines.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Each line of a crontab file as a schedule; again, it only changes what has changed."""
+    text = _read(file)
+
+    async def bring_in(app: Sexton) -> Import:
+        return await app.schedules.import_crontab(
+            text,
+            task,
+            timezone=timezone,
+            system=system,
+            prefix=prefix,
+            skip_bad=skip_bad,
+            dry_run=dry_run,
+        )
+
+    done = run(context, bring_in)
+    if as_json:
+        show_json(
+            {
+                "dry_run": dry_run,
+                "schedules": [{"done": what, "line": line} for line, what in done.lines],
+                "bad": done.bad,
+                "variables": dict(done.variables),
+            }
+        )
+    else:
+        _show_import(done, dry_run)
+    for bad in done.bad:
+        output.complain(f"line {bad.line}: {bad.why}")
+    if done.bad and not skip_bad:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def _show_import(done: Import, dry_run: bool) -> None:
+    made = output.table(
+        *("line", "name", "when", "command", "done"), right=("line",), shrinks=("name", "command")
+    )
+    for line, what in done.lines:
+        zone = f" {line.timezone}" if line.timezone else ""
+        output.row(made, line.line, line.name, line.cron + zone, line.command, what)
+    if done.lines:
+        show(made)
+    if done.variables:
+        say(f"not carried over: {', '.join(done.variables)}; the task's own environment counts")
+    would = "would be imported" if dry_run else "imported"
+    say(f"{count(len(done.lines), 'schedule')} {would}")
+
+
+def _read(file: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return raw.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {file}: {error}") from None

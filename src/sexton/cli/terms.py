@@ -1,0 +1,119 @@
+"""The options that say when and how a schedule fires, for every command that takes them."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from sexton import Sexton
+from sexton.cli.instants import parse_instant
+from sexton.domain.spec import JOB, POLICY, WHEN
+from sexton.errors import InvalidSchedule
+
+INSTANTS = ("at", "anchor", "starts_at", "ends_at")
+# How an option is called where the keyword would read badly, or would be given more than once.
+_CALLED = {"tags": "--tag"}
+_TEXT = {
+    "cron": ("EXPRESSION", "Five fields, six with seconds, or @daily."),
+    "every": ("DURATION", "So often: 90s, 1h30m."),
+    "at": ("INSTANT", "Once: 2026-03-28T12:00:00Z, +2h."),
+    "rrule": ("RULE", "iCalendar: FREQ=WEEKLY;BYDAY=MO."),
+    "dialect": ("cron|quartz", "How --cron is read."),
+    "anchor": ("INSTANT", "What --every is counted from."),
+    "timezone": ("ZONE", "Whose clock on the wall: Europe/Paris."),
+    "dst": ("default|skip|shift|first|both", "When the clocks change."),
+    "starts_at": ("INSTANT", "No fire before."),
+    "ends_at": ("INSTANT", "No fire from then on."),
+    "jitter": ("DURATION", "Later by up to so much."),
+    "jitter_kind": ("random|fixed", "Another each time, or always the same."),
+    "when_excluded": ("skip|next_day", "What becomes of a fire that a calendar takes out."),
+    "misfire": ("latest|skip|all", "What was missed."),
+    "grace": ("DURATION", "How late a fire may be made up for; 1h."),
+    "overlap": ("skip|queue_one|queue_all|allow|replace", "While the job before still lives."),
+    "queue": ("NAME", "Instead of the task's own."),
+    "expires_in": ("DURATION", "Its jobs are not begun later than that."),
+}
+_LISTS = {
+    "any": ("EXPRESSION", "One of several cron expressions; may be given more than once."),
+    "exclude": ("CALENDAR", "Not in this calendar; may be given more than once."),
+    "only": ("CALENDAR", "Only in this calendar; may be given more than once."),
+    "tags": ("TAG", "May be given more than once."),
+}
+_NUMBERS = {
+    "max_queued": ("With --overlap queue_all: so many may wait.", 1, 1000),
+    "max_running": ("With --overlap allow: so many at once.", 1, 1000),
+    "priority": ("The larger, the sooner.", -5, 5),
+    "max_fires": ("It ends after so many.", 1, None),
+}
+EVERYTHING = (*WHEN, *POLICY, *JOB)
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command's parameter `said`, filled from these options: those that were given."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.name != "said"]
+        options = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name)
+            )
+            for name in names
+        ]
+
+        def command(**given: Any) -> None:
+            said = {name: given.pop(name) for name in names}
+            # Typer has an empty list for an option that was not given.
+            said = {name: value for name, value in said.items() if value not in (None, [])}
+            function(**given, said=said)
+
+        parameters = [*own, *options]
+        command.__name__ = function.__name__
+        command.__doc__ = function.__doc__
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
+def _annotation(name: str) -> Any:
+    option = _CALLED.get(name, f"--{name.replace('_', '-')}")
+    if name in _LISTS:
+        metavar, text = _LISTS[name]
+        return Annotated[list[str] | None, typer.Option(option, metavar=metavar, help=text)]
+    if name in _NUMBERS:
+        text, least, most = _NUMBERS[name]
+        return Annotated[int | None, typer.Option(option, min=least, max=most, help=text)]
+    metavar, text = _TEXT[name]
+    return Annotated[str | None, typer.Option(option, metavar=metavar, help=text)]
+
+
+async def resolved(app: Sexton, said: dict[str, Any]) -> dict[str, Any]:
+    """Instants that were given relative to now, by the database's clock."""
+    found = dict(said)
+    for name in INSTANTS:
+        text = str(said.get(name) or "").strip()
+        if text[:1] in ("+", "-") or text.lower() == "now":
+            try:
+                instant = parse_instant(text)
+            except ValueError as error:
+                raise InvalidSchedule(f"{name}: {error}") from None
+            now = await (await app.client()).store.history.clock()
+            found[name] = instant.resolved(now).isoformat()
+    return found
+
+
+def in_words(said: dict[str, Any]) -> str:
+    """When, on one line."""
+    words = [_rule(name, said[name]) for name in ("cron", "every", "at", "rrule") if name in said]
+    rules: Sequence[Any] = said.get("any", ())
+    for each in rules:
+        words.append(each if isinstance(each, str) else _rule(*next(iter(each.items()))))
+    zone = said.get("timezone")
+    return " | ".join(words) + (f" {zone}" if zone else "")
+
+
+def _rule(name: str, value: Any) -> str:
+    return str(value) if name == "cron" else f"{name} {value}"

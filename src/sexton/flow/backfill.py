@@ -1,0 +1,96 @@
+"""The past, fired at a rate that somebody chose: the leader's errand."""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from sexton.domain.backfill import Era, past_fires
+from sexton.domain.schedule import Rule
+from sexton.flow.rules import Rules
+from sexton.store import Store
+from sexton.store.backfills import OpenBackfill
+from sexton.store.due import Guard
+
+log = logging.getLogger("sexton.backfill")
+
+EVERY = 0.25
+BATCH = 500
+AT_ONCE = 100  # backfills
+# What may be made up for if the leader was busy: so many seconds' worth.
+BURST = 1.0
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How much a backfill may do; and the eras of its schedule, as of one version."""
+
+    allowance: float
+    refilled_at: float
+    version: int = 0
+    eras: tuple[Era, ...] = ()
+
+
+class Backfiller:
+    """Goes on with every backfill, each at its own rate."""
+
+    def __init__(self) -> None:
+        self._paces: dict[int, _Pace] = {}
+
+    async def run_once(self, store: Store, rules: Rules, guard: Guard) -> int:
+        """How many jobs were made."""
+        under_way = await store.backfills.under_way(AT_ONCE)
+        for gone in self._paces.keys() - {each.id for each in under_way}:
+            del self._paces[gone]
+        return sum([await self._go_on(store, rules, guard, each) for each in under_way])
+
+    async def _go_on(self, store: Store, rules: Rules, guard: Guard, backfill: OpenBackfill) -> int:
+        pace = self._refilled(backfill)
+        limit = min(int(pace.allowance), BATCH)
+        if limit < 1:
+            return 0
+        if backfill.state == "cancelled":
+            await store.backfills.fire(guard, backfill, (), next_at=backfill.next_at, over=True)
+            return 0
+        if pace.version != backfill.version:
+            pace.eras = await _eras(store, rules, backfill)
+            pace.version = backfill.version
+        fires, over = past_fires(
+            pace.eras, backfill.next_at, backfill.to_at, limit, backfill.schedule_id
+        )
+        next_at = backfill.to_at if over else fires[-1].planned.scheduled_at
+        fired = await store.backfills.fire(guard, backfill, fires, next_at=next_at, over=over)
+        if fired is None:
+            return 0
+        pace.allowance -= fired  # what had been fired before costs nothing
+        if over:
+            log.info("backfill %d is done", backfill.id)
+        return fired
+
+    def _refilled(self, backfill: OpenBackfill) -> _Pace:
+        now = time.monotonic()
+        pace = self._paces.get(backfill.id)
+        if pace is None:
+            pace = self._paces[backfill.id] = _Pace(1.0, now)
+        most = max(1.0, backfill.rate * BURST)
+        earned = (now - pace.refilled_at) * backfill.rate
+        pace.allowance = min(most, pace.allowance + earned)
+        pace.refilled_at = now
+        return pace
+
+
+async def _eras(store: Store, rules: Rules, backfill: OpenBackfill) -> tuple[Era, ...]:
+    """What it said when; before its beginning, what it says now. Cancelled, it said nothing."""
+    versions = await store.backfills.versions(backfill.schedule_id)
+    compiled = await rules.get({each.rule_id for each in versions})
+    found = []
+    for each in versions:
+        rule = compiled[each.rule_id]
+        usable = isinstance(rule, Rule) and each.state != "cancelled"
+        found.append(
+            Era(
+                *(each.since, each.until, rule if usable and isinstance(rule, Rule) else None),
+                *(each.anchor, each.task, each.payload),
+            )
+        )
+    now, first = found[-1], found[0].since
+    return (Era(None, first, now.rule, now.anchor, now.task, now.payload), *found)

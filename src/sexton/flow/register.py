@@ -1,0 +1,191 @@
+"""Many new schedules at once: rules written once, first fires computed once for each of them."""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from sexton.domain.change import demand_first, excluded_before, first_fire
+from sexton.domain.fires import Gap
+from sexton.domain.schedule import Rule
+from sexton.domain.spec import Registered, Spec, Terms
+from sexton.domain.version import fresh_anchor, pinned
+from sexton.errors import InvalidSchedule
+from sexton.flow.verbs import Verbs
+from sexton.store import Borrowed, Store
+
+CHUNK = 5000
+SHOWN = 20
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """New schedules, a list for each column as the statement wants them."""
+
+    now: datetime
+    ids: list[int]
+    rules: list[int] = field(default_factory=list)
+    anchors: list[float] = field(default_factory=list)
+    next_at: list[float] = field(default_factory=list)
+    scheduled_at: list[float | None] = field(default_factory=list)
+    gaps: list[tuple[int, Gap]] = field(default_factory=list)
+
+
+class Register:
+    """Adds schedules through one connection, in its transaction."""
+
+    def __init__(self, store: Store, tenant: int) -> None:
+        assert isinstance(store.source, Borrowed), "it works within a transaction"
+        self._connection = store.source.connection
+        self._store = store
+        self._schedules = store.schedules
+        self._tenant = tenant
+        self._rules: dict[str, tuple[int, Rule]] = {}
+
+    async def prepare(self, specs: Iterable[Spec]) -> None:
+        """Write their rules, before anything that others could wait for."""
+        distinct: dict[str, Terms] = {}
+        for spec in specs:
+            distinct.setdefault(spec.terms.text, spec.terms)
+        names = {ref.name for terms in distinct.values() for ref in terms.when.calendars}
+        calendars = {}
+        if names:
+            await self._store.calendars.hold()
+            calendars = await self._store.calendars.current(self._tenant, names)
+        compiled = {text: pinned(terms, calendars) for text, terms in distinct.items()}
+        ids = await self._schedules.rules(sorted({text for text, _ in compiled.values()}))
+        self._rules = {text: (ids[exact], rule) for text, (exact, rule) in compiled.items()}
+
+    async def add(self, specs: Sequence[Spec], *, exist_ok: bool) -> list[Registered]:
+        """All of them; while PostgreSQL takes in one chunk, the next is computed."""
+        _demand_distinct(specs)
+        await self._schedules.hold_bulk()
+        added: list[Registered] = []
+        parts = [specs[first : first + CHUNK] for first in range(0, len(specs), CHUNK)]
+        chunk = await self._reserved(parts[0]) if parts else None
+        for part, following in itertools.zip_longest(parts, parts[1:]):
+            assert chunk is not None
+            # The connection takes one statement at a time, so these ids come before that is sent.
+            reserved = following and await self._schedules.reserve(len(following))
+            sending = asyncio.create_task(self._send(chunk, part, specs, exist_ok))
+            try:
+                await asyncio.sleep(0)
+                if reserved and following:
+                    chunk = self._computed(*reserved, following)
+            finally:
+                added += await sending
+        await self._schedules.notify()
+        return added
+
+    async def _reserved(self, specs: Sequence[Spec]) -> _Chunk:
+        return self._computed(*await self._schedules.reserve(len(specs)), specs)
+
+    def _computed(self, now: datetime, ids: list[int], specs: Sequence[Spec]) -> _Chunk:
+        chunk = _Chunk(now, ids)
+        firsts: dict[str, tuple[int, float, float, Rule, Any]] = {}
+        for id, spec in zip(ids, specs, strict=True):
+            text = spec.terms.text
+            known = firsts.get(text)
+            if known is None:
+                known = firsts[text] = self._first(spec, now)
+            rule_id, anchor, at, rule, gap = known
+            scheduled_at = None
+            if rule.timetable.has_jitter:
+                planned = first_fire(rule, fresh_anchor(spec.terms, now), now, id)
+                assert planned is not None
+                if planned.fire_at != planned.scheduled_at:
+                    at, scheduled_at = planned.fire_at.timestamp(), at
+            chunk.rules.append(rule_id)
+            chunk.anchors.append(anchor)
+            chunk.next_at.append(at)
+            chunk.scheduled_at.append(scheduled_at)
+            if gap is not None:
+                chunk.gaps.append((id, gap))
+        return chunk
+
+    def _first(self, spec: Spec, now: datetime) -> tuple[int, float, float, Rule, Gap | None]:
+        rule_id, rule = self._rules[spec.terms.text]
+        anchor = fresh_anchor(spec.terms, now)
+        try:
+            planned = demand_first(rule, anchor, now, 0)
+        except InvalidSchedule as error:
+            raise InvalidSchedule(f"{spec.name!r}: {error}") from None
+        gaps = excluded_before(rule, planned, anchor, now)
+        at = planned.scheduled_at.timestamp()
+        return rule_id, anchor.timestamp(), at, rule, gaps[0] if gaps else None
+
+    async def _send(
+        self,
+        chunk: _Chunk,
+        part: Sequence[Spec],
+        everything: Sequence[Spec],
+        exist_ok: bool,
+    ) -> list[Registered]:
+        try:
+            async with self._connection.transaction():
+                await self._insert(chunk, part)
+        except asyncpg.UniqueViolationError:
+            return await self._add_others(part, everything, exist_ok)
+        return [Registered(id) for id in chunk.ids]
+
+    async def _insert(self, chunk: _Chunk, specs: Sequence[Spec]) -> None:
+        await self._schedules.add_many(
+            *(self._tenant, chunk.now, chunk.ids, specs, chunk.rules, chunk.anchors),
+            *(chunk.next_at, chunk.scheduled_at, chunk.gaps),
+        )
+
+    async def _add_others(
+        self,
+        part: Sequence[Spec],
+        everything: Sequence[Spec],
+        exist_ok: bool,
+    ) -> list[Registered]:
+        """Some names are taken: by schedules that stay, or that were cancelled and begin again."""
+        if not exist_ok:
+            await self._refuse(everything)
+        found = await self._schedules.standings(self._tenant, [spec.name for spec in part])
+        verbs = Verbs(self._store, self._tenant)
+        new = [spec for spec in part if spec.name not in found]
+        answers: dict[str, Registered] = {}
+        if new:
+            chunk = await self._reserved(new)
+            sent = await self._send(chunk, new, everything, exist_ok)
+            answers |= {spec.name: each for spec, each in zip(new, sent, strict=True)}
+        for spec in part:
+            if (standing := found.get(spec.name)) is not None:
+                again = standing.state == "cancelled" and await verbs.add(spec, exist_ok=True)
+                answers[spec.name] = Registered(standing.id, existed=not again)
+        return [answers[spec.name] for spec in part]
+
+    async def _refuse(self, specs: Sequence[Spec]) -> None:
+        """Say which rows are in the way, if there are any but cancelled ones."""
+        taken: list[str] = []
+        for first in range(0, len(specs), CHUNK):
+            part = specs[first : first + CHUNK]
+            found = await self._schedules.standings(self._tenant, [spec.name for spec in part])
+            taken += [
+                f"row {row}: there is a schedule {spec.name!r} already"
+                for row, spec in enumerate(part, first + 1)
+                if spec.name in found and found[spec.name].state != "cancelled"
+            ]
+        _complain(taken)
+
+
+def _demand_distinct(specs: Sequence[Spec]) -> None:
+    rows: dict[str, int] = {}
+    wrong: list[str] = []
+    for row, spec in enumerate(specs, 1):
+        before = rows.setdefault(spec.name, row)
+        if before != row:
+            wrong.append(f"row {row}: {spec.name!r} is in row {before} already")
+    _complain(wrong)
+
+
+def _complain(wrong: list[str]) -> None:
+    if wrong:
+        more = f"; and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
+        raise InvalidSchedule("; ".join(wrong[:SHOWN]) + more)

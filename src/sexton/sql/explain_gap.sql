@@ -1,0 +1,10 @@
+-- The decision that passed over a scheduled instant together with others, the last if there are two.
+-- $1 schedule  $2 instant
+select gap.first_at, gap.last_at, gap.decided_at, gap.fires, gap.decision::text as decision,
+    gap.term, gap.node_id, node.name as node
+from sexton.gap
+left join sexton.node on node.id = gap.node_id
+where gap.schedule_id = $1::bigint
+    and gap.first_at <= $2::timestamptz and gap.last_at >= $2::timestamptz
+order by gap.decided_at desc
+limit 1

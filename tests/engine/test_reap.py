@@ -1,0 +1,51 @@
+"""Reaping and pruning: nobody's lock keeps others waiting, and nothing piles up."""
+
+import asyncpg
+
+from sexton.flow import prune, reap
+from sexton.store.connection import Address
+
+from ..support.hands import hands
+
+
+async def test_an_orphan_that_somebody_has_locked_does_not_keep_the_reaper_from_the_others(
+    address: Address, database_url: str
+) -> None:
+    async with hands(address) as lost, hands(address) as worker:
+        for _ in range(20):
+            await lost.enqueue()
+        claims = await lost.claim(20)
+        await worker.rows(
+            "update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' "
+            "where id = $1",
+            lost.worker,
+        )
+        other = await asyncpg.connect(database_url)
+        transaction = other.transaction()
+        await transaction.start()
+        # A task of the lost worker settles itself after all, and does not come to its commit.
+        await other.execute("select sexton.succeed($1, $2)", claims[7].id, claims[7].fence)
+        assert await reap.run_once(worker.store) == 19
+        await transaction.rollback()
+        await other.close()
+        assert await reap.run_once(worker.store) == 1
+
+
+async def test_everything_that_is_over_goes_in_one_prune(address: Address) -> None:
+    count = 2 * prune.BATCH + 1
+    async with hands(address) as worker:
+        await worker.rows(
+            "insert into sexton.held_key select 't', 'k' || n, n, now() - interval '1 h' "
+            "from generate_series(1, $1::int) as n",
+            count,
+        )
+        await worker.rows(
+            "insert into sexton.dead (job_id, died_at, created_at, attempt, attempts_before, "
+            "priority, reason, task, queue, payload) select n, now() - interval '3 days', now(), "
+            "1, 0, 0, 'permanent', 't', 'default', '{}' from generate_series(1, $1::int) as n",
+            count,
+        )
+        await worker.rows("update sexton.installation set dead_retention = '2 days'")
+        await prune.run_once(worker.store)
+        assert await worker.value("select count(*) from sexton.held_key") == 0
+        assert await worker.value("select count(*) from sexton.dead") == 0
