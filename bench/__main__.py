@@ -31,6 +31,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes and 1 round: for a look")
     parser.add_argument("--rounds", type=int, help="rounds of each scenario (default 5, quick 1)")
     parser.add_argument("--seconds", type=float, help="how long `held` holds (300, quick 60)")
+    parser.add_argument(
+        "--huge", action="store_true", help="`scale` also with 10 million schedules (10 minutes)"
+    )
     parser.add_argument("--record", action="store_true", help="append to bench/RESULTS.md")
     return parser.parse_args()
 
@@ -43,11 +46,14 @@ def chosen(given: str, known: dict[str, object], what: str) -> list[str]:
     return names
 
 
-async def gathered(arena: Arena, names: list[str], results: Results) -> list[Contender]:
+async def gathered(
+    arena: Arena, names: list[str], scenarios: list[str], results: Results
+) -> list[Contender]:
     """The contenders that can take part here; the others are noted with the reason."""
     ready: list[Contender] = []
     for contender in CONTENDERS:
-        if contender.name not in names:
+        wanted = any(SCENARIOS[scenario].takes(contender) for scenario in scenarios)
+        if contender.name not in names or not wanted:
             continue
         try:
             peers.ensure(contender)
@@ -77,8 +83,10 @@ async def measured(
 ) -> Results:
     results = Results()
     taking = [contender for contender in ready if scenario.takes(contender)]
-    for number in range(1 if scenario.once else rounds):
+    for number in range(1 if scenario.once else min(rounds, scenario.rounds)):
         for contender in taking:
+            if contender.once and number > 0:
+                continue
             told = await one(arena, scenario, contender, sizes)
             if isinstance(told, str):
                 results.notes.append(f"{contender.name}: {scenario.name} failed: {told}")
@@ -102,11 +110,13 @@ async def whole_run(arguments: argparse.Namespace, url: str, server: Server | No
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.seconds:
         sizes = dataclasses.replace(sizes, held_seconds=arguments.seconds)
+    if arguments.huge:
+        sizes = dataclasses.replace(sizes, populations=(*sizes.populations, 10_000_000))
     rounds = arguments.rounds or (1 if arguments.quick else 5)
     results = Results()
     try:
         async with Arena.opened(url, server) as arena:
-            ready = await gathered(arena, names, results)
+            ready = await gathered(arena, names, scenarios, results)
             for name in scenarios:
                 part = await measured(arena, SCENARIOS[name], ready, sizes, rounds)
                 results.figures.update(part.figures)

@@ -62,12 +62,13 @@ class Arena:
             await process.stop()
 
     @asynccontextmanager
-    async def stage(self, contender: Contender) -> AsyncIterator[Stage]:
-        """A fresh database for one run; its processes are stopped when the run ends."""
-        name = f"bench_{contender.name}"
+    async def stage(self, contender: Contender, beside: str = "") -> AsyncIterator[Stage]:
+        """A fresh database for one run, or `beside` others of it; its processes end with it."""
+        template = f"bench_{contender.name}_template"
+        name = f"bench_{contender.name}{beside}"
         await self.admin.execute(f'drop database if exists "{name}" with (force)')
         await self.admin.execute(
-            f'create database "{name}" template "{name}_template" strategy file_copy'
+            f'create database "{name}" template "{template}" strategy file_copy'
         )
         url = with_database(self.url, name)
         watcher = await asyncpg.connect(url)
@@ -83,6 +84,8 @@ class Arena:
                 await process.stop()
         finally:
             watcher.terminate()
+            if beside:
+                await self.admin.execute(f'drop database if exists "{name}" with (force)')
 
 
 class Stage:

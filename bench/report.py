@@ -53,6 +53,7 @@ def figures(results: Results, scenarios: list[str], contenders: list[str]) -> st
         ["wal"],
         ["held"],
         ["idle", "million", "rss"],
+        *(["stampede"], ["steady"], ["scale"], ["failover"], ["calendar"]),
     )
     parts: list[str] = []
     for group in groups:

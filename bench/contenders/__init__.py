@@ -20,6 +20,11 @@ class Contender:
     measures_claims: bool = False
     delays: bool = False  # `bulk` honours a delay
     package: str = ""
+    queues: bool = True  # takes part where jobs are enqueued
+    firing: str = ""  # the module that fires its schedules, if it has any
+    crowds: tuple[str, ...] = ()  # which stampedes it is put to: which size, how many nodes
+    registers: float = 0.0  # schedules a second, about: how long ahead to begin
+    once: bool = False  # slow: one round is enough
 
 
 CONTENDERS = (
@@ -32,6 +37,9 @@ CONTENDERS = (
         bulk_styles=("copy", "unnest"),
         measures_claims=True,
         delays=True,
+        firing="floor_firing",
+        crowds=("small1", "large1"),
+        registers=50_000,
     ),
     Contender(
         name="sexton",
@@ -42,6 +50,9 @@ CONTENDERS = (
         measures_claims=True,
         delays=True,
         package="sexton",
+        firing="sexton_node",
+        crowds=("small1", "small2", "large1", "large2"),
+        registers=30_000,
     ),
     Contender(
         name="graphile",
@@ -91,6 +102,19 @@ CONTENDERS = (
         drain_scale=0.015,
         single_scale=0.3,
         package="procrastinate",
+    ),
+    Contender(
+        name="apscheduler",
+        program="apscheduler_app",
+        runtime="peers",
+        remaining="select 0",
+        settings="SQLAlchemy store over psycopg, 10 threads, no misfire grace",
+        package="apscheduler",
+        queues=False,
+        firing="apscheduler_app",
+        crowds=("small1",),
+        registers=600,
+        once=True,
     ),
 )
 

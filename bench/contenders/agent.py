@@ -70,6 +70,10 @@ class Agent:
         """Seconds of each claim that found jobs since last asked; none if it cannot be seen."""
         return []
 
+    async def other(self, do: str, ask: dict[str, Any]) -> dict[str, Any]:
+        """A command that not every contender has."""
+        raise ValueError(f"unknown command {do!r}")
+
     async def close(self) -> None:
         """Let go of connections."""
 
@@ -108,7 +112,7 @@ class Served:
             case "stop":
                 await self.stop()
             case _:
-                raise ValueError(f"unknown command {do!r}")
+                return await self.agent.other(do, ask)
         return {}
 
     async def pace(self, count: int, gap: float, batch: int) -> list[float]:

@@ -33,6 +33,15 @@ class Sizes:
     waiting: int = 1_000_000
     rss_jobs: int = 1_000_000
     drain_least: int = 1_000
+    crowd: int = 10_000  # schedules due in one second; the large stampede has ten times as many
+    registered: int = 1_000_000
+    fires_a_minute: int = 10_000
+    warm_up_seconds: float = 60
+    steady_seconds: float = 120
+    populations: tuple[int, ...] = (10_000, 1_000_000)
+    wake_ups: int = 100
+    failovers: int = 5
+    calendar: int = 100_000
 
 
 QUICK = Sizes(
@@ -46,6 +55,14 @@ QUICK = Sizes(
     waiting=200_000,
     rss_jobs=200_000,
     drain_least=500,
+    crowd=2_000,
+    registered=20_000,
+    fires_a_minute=2_000,
+    warm_up_seconds=10,
+    steady_seconds=20,
+    populations=(1_000, 20_000),
+    wake_ups=20,
+    failovers=1,
 )
 
 
@@ -55,8 +72,9 @@ class Scenario:
     about: str
     columns: tuple[Column, ...]
     run: Callable[[Arena, Contender, Sizes], Awaitable[Figures]]
-    takes: Callable[[Contender], bool] = lambda contender: True
+    takes: Callable[[Contender], bool] = lambda contender: contender.queues
     once: bool = False  # long: one round is enough
+    rounds: int = 100  # at most
     by_default: bool = True
 
 

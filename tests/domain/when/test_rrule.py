@@ -9,9 +9,11 @@ from time import perf_counter
 import pytest
 from dateutil.rrule import rrulestr  # type: ignore[import-untyped]
 
+from sexton.domain.when.cron import parse_cron
 from sexton.domain.when.parts import FREQUENCIES, WEEKDAYS, parse_parts
 from sexton.domain.when.recurrence import Recurrence
 from sexton.domain.when.rrule import parse_rrule
+from sexton.domain.when.zone import Zoned
 from sexton.errors import InvalidSchedule
 
 from .instants import ANCHOR, following, local, utc, wall
@@ -256,6 +258,27 @@ def test_changes_of_the_clocks_are_as_for_cron(
     for day, expected in (("2026-03-29", spring), ("2026-10-25", autumn)):
         found = [tick.at for tick in rule.between(utc(day), utc(f"{day} 12:00"))]
         assert [each[11:] for each in local(found, "Europe/Paris")] == expected
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Paris", "America/Santiago", "Asia/Beirut", "Pacific/Apia"]
+)
+@pytest.mark.parametrize("dst", ["default", "skip", "shift", "both"])
+def test_a_rule_and_the_cron_expression_that_says_the_same_fire_together(
+    zone: str, dst: str
+) -> None:
+    pairs = [
+        ("30 0,2,23 * * *", "FREQ=DAILY;BYHOUR=0,2,23;BYMINUTE=30;BYSECOND=0"),
+        ("0 0 * * SUN", "FREQ=WEEKLY;BYDAY=SU;BYHOUR=0;BYMINUTE=0;BYSECOND=0"),
+        ("15,45 2 * * *", "FREQ=MINUTELY;BYHOUR=2;BYMINUTE=15,45;BYSECOND=0"),
+        ("*/20 * * * *", "FREQ=MINUTELY;BYMINUTE=0,20,40;BYSECOND=0"),
+    ]
+    for cron, text in pairs:
+        one = Zoned(parse_cron(cron), zone, dst)  # type: ignore[arg-type]
+        other = parse_rrule(text).rule(zone, dst, utc("2011-01-01"))  # type: ignore[arg-type]
+        for start in ("2011-12-28", "2026-03-27", "2026-04-03", "2026-09-04", "2026-10-23"):
+            span = utc(start), utc(start) + timedelta(days=4)
+            assert list(other.between(*span)) == list(one.between(*span)), (cron, start)
 
 
 def test_every_quarter_of_an_hour_goes_on_through_both_changes() -> None:

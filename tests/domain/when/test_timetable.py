@@ -71,14 +71,14 @@ def judge(zone: str, gate: dict[str, list[str]]) -> Callable[[datetime], bool]:
     return fits
 
 
-def at_wall(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The first instant from which on the clock shows this or more; in a gap, by the minute."""
+def at_wall(wall: datetime, zone: ZoneInfo) -> datetime | None:
+    """The first instant on that day from which on the clock shows this or more."""
     instant = wall.replace(tzinfo=zone).astimezone(UTC)
-    if instant.astimezone(zone).replace(tzinfo=None) != wall:
-        instant -= timedelta(hours=3)
+    if instant.astimezone(zone).replace(tzinfo=None) != wall:  # in a gap, minute by minute
+        instant -= timedelta(hours=30)
         while instant.astimezone(zone).replace(tzinfo=None) < wall:
             instant += timedelta(minutes=1)
-    return instant
+    return instant if instant.astimezone(zone).date() == wall.date() else None
 
 
 def landings(
@@ -97,7 +97,7 @@ def landings(
             at = at_wall(datetime.combine(day, time), zone)
             if (day - origin).days > 400:
                 del on_their_way[time]
-            elif fits(at):
+            elif at is not None and fits(at):
                 found.add(at)
                 del on_their_way[time]
         for wall in by_date.get(day, []):
@@ -188,6 +188,20 @@ def test_a_fire_that_is_moved_onto_another_is_one_with_it() -> None:
         "2026-04-13 09:00",
         "2026-04-14 09:00",
     ]
+
+
+def test_a_day_that_never_was_is_not_the_next_day() -> None:
+    """Samoa went from 29 to 31 December 2011."""
+    open_days = {"open": Calendar.of(dates=["2011-12-30", "2011-12-31"])}
+    table = timetable(
+        open_days,
+        at="2011-12-28T13:00",
+        timezone="Pacific/Apia",
+        only="open",
+        when_excluded="next_day",
+    )
+    for instant in ("2011-12-01 00:00", "2011-12-29 12:00", "2011-12-30 09:59"):
+        assert fires(table, instant, 1) == ["2011-12-31 13:00"]
 
 
 def test_a_fire_is_not_moved_over_the_end_nor_from_before_the_start() -> None:
