@@ -1,7 +1,8 @@
 """A small application to look at: `sexton dev` runs it when it is given no other.
 
 Invoices go out, thumbnails are made, a bank is unreliable, some uploads are beyond help, the
-search index is rebuilt one shard at a time, and reminders come later.
+search index is rebuilt one shard at a time, reminders come later, and the till is counted every five
+seconds.
 """
 
 import asyncio
@@ -58,6 +59,15 @@ async def import_upload(name: str) -> int:
 async def rebuild_index(shard: int) -> None:
     """One at a time in the whole cluster, however many workers there are."""
     await asyncio.sleep(random.uniform(0.8, 2.0))
+
+
+@app.schedule(every="5s", overlap="skip")
+@app.task(queue="billing")
+async def count_the_till(job: Job) -> dict[str, int]:
+    """Fired by a schedule; it sees the fire, and what came of the one before it."""
+    before = job.fire.previous if job.fire else None
+    counted = before.result["counted"] if before and before.result else 0
+    return {"counted": counted + 1}
 
 
 async def feed(pace: float = 0.3) -> None:

@@ -22,7 +22,7 @@ from sexton.domain.expected import (
 )
 from sexton.domain.schedule import Rule, ScheduleView
 from sexton.domain.spec import checked_name
-from sexton.errors import ConfigurationError, InvalidSchedule, UnknownSchedule
+from sexton.errors import ConfigurationError, InvalidSchedule
 from sexton.flow.rules import Rules
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Pool, Store
@@ -47,7 +47,7 @@ async def find(store: Store, name: str, tenant: str) -> ScheduleView:
     """A schedule by its name, or an error that may know what was meant."""
     id = await store.schedules.tenant(tenant)
     if id is None:
-        raise UnknownSchedule(f"tenant: there is no {tenant!r}")
+        raise InvalidSchedule(f"tenant: there is no {tenant!r}")
     view = await store.schedules.get(id, checked_name(name))
     if view is None:
         await Verbs(store, id).unknown(name)

@@ -223,8 +223,8 @@ class Scheduler:
 
     async def _sleep(self, owned: Owned) -> None:
         """Until shortly before the next is due, or something has changed."""
-        due_in = await self._firing.due.next_in(owned.partitions)
         poll = self._settings.poll
+        due_in = await self._firing.due.next_in(owned.partitions, within=poll + AHEAD)
         delay = poll if due_in is None else min(poll, due_in - AHEAD + MARGIN)
         if delay > 0:
             await wait(self._wake, delay)

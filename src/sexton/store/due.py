@@ -127,9 +127,13 @@ class Due:
         rows = await self._run.rows("due", partitions, ahead, late, each, self._run.now())
         return [DueRow(*row) for row in rows]
 
-    async def next_in(self, partitions: Sequence[int], *, late: float = LATE_AFTER) -> float | None:
-        """Seconds until the next is due, or since it was; None: none ever is."""
-        due_in: float | None = await self._run.value("due_next", partitions, late, self._run.now())
+    async def next_in(
+        self, partitions: Sequence[int], *, within: float, late: float = LATE_AFTER
+    ) -> float | None:
+        """Seconds until the next is due, or since it was; None: none is within so long."""
+        due_in: float | None = await self._run.value(
+            "due_next", partitions, late, within, self._run.now()
+        )
         return due_in
 
     async def fire(self, guard: Guard, kind: FireKind, batch: Batch) -> Fired:

@@ -1,0 +1,25 @@
+"""A node as a process, with what a test wants to be wrong about it."""
+
+import asyncio
+import logging
+import os
+import time
+
+# Done before anybody could have kept a reference.
+if skew := float(os.environ.get("NODE_SKEW", "0")):
+    _true_time = time.time
+    time.time = lambda: _true_time() + skew
+
+import sexton
+
+sexton.__version__ = os.environ.get("NODE_VERSION", sexton.__version__)
+
+
+async def main() -> None:
+    async with sexton.Sexton() as app:
+        await app.run_scheduler(handle_signals=True)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    asyncio.run(main())
