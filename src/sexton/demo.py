@@ -1,8 +1,7 @@
 """A small application to look at: `sexton dev` runs it when it is given no other.
 
 Invoices go out, thumbnails are made, a bank is unreliable, some uploads are beyond help, the
-search index is rebuilt one shard at a time, reminders come later, and the till is counted every five
-seconds.
+search index is rebuilt one shard at a time, reminders come later, and a schedule counts the till.
 """
 
 import asyncio

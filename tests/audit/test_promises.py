@@ -132,13 +132,17 @@ def test_what_was_passed_over_without_a_promise_is_counted_once() -> None:
     begins = micros(BEGIN)
     passed = [
         Passed(begins + 1, begins + DAY, "excluded", 7),
-        Passed(begins - 1, begins + DAY, "excluded", 100),
+        Passed(begins - 1, begins + DAY, "excluded", 100, begins_here=False),
         Passed(begins + 1, begins + DAY, "paused", None),
+        Passed(begins + 1, begins + 9, "paused", 5),
         Passed(begins + 1, begins + DAY, "missed", 1000),
     ]
     auditor = Auditor(begins)
     auditor.check(9, NOTHING, [], passed, None)
-    auditor.count_passed(begins, begins + SECOND, passed)
-    auditor.count_passed(begins + SECOND, begins + DAY, passed)
-    assert auditor.decisions["excluded"] == 7
-    assert auditor.decisions["missed"] == 0
+    assert auditor.passed_over == {"excluded": 7, "paused": 5}
+    assert not auditor.decisions
+    # Two of the five were promised: they had been due when the pause began.
+    auditor = Auditor(begins)
+    promised = [begins + 3, begins + 4]
+    auditor.check(9, Promised(promised, promised), [], passed[3:4], None)
+    assert (auditor.decisions, auditor.passed_over) == ({"paused": 2}, {"paused": 3})

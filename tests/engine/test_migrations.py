@@ -140,7 +140,8 @@ async def test_no_schema_and_an_older_schema_say_run_sexton_migrate(
     known = migrations()
     monkeypatch.setattr(module, "migrations", lambda: [*known, another("create table sexton.x ()")])
     behind = await check(empty, "sexton")
-    with pytest.raises(SchemaError, match=rf"this code wants {len(known) + 1}: run `sexton migrate`"):
+    wanted = len(known) + 1
+    with pytest.raises(SchemaError, match=rf"this code wants {wanted}: run `sexton migrate`"):
         behind.demand_current()
     app = Sexton(empty.url)
     app.task(behind_task)

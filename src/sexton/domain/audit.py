@@ -29,6 +29,7 @@ class Passed(NamedTuple):
     last: int
     decision: str
     fires: int | None
+    begins_here: bool = True  # and not in a slice before
 
 
 class Stray(NamedTuple):
@@ -53,7 +54,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A schedule that nobody can vouch for, because its rule cannot be computed."""
+    """A schedule that nobody can vouch for: its rule cannot be computed, or it broke."""
 
     schedule: str
     why: str
@@ -70,7 +71,11 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What came of an audit; `expected` is what the schedules promised, whatever came of it."""
+    """What came of an audit.
+
+    `expected` is what the schedules promised: the decisions, what is missing and what is pending
+    add up to it. `passed_over` is what was not promised: while paused, or by a calendar.
+    """
 
     from_: datetime
     to: datetime
@@ -85,6 +90,7 @@ class Audit:
     lag: Lag
     catch_up_lag: Lag
     decisions: dict[str, int]
+    passed_over: dict[str, int]
     kinds: dict[str, int]
     violations: tuple[Violation, ...]  # the first of them
     unchecked: tuple[Unchecked, ...]
@@ -138,6 +144,7 @@ class Auditor:
         self.expected = self.fired = self.pending = 0
         self.lag, self.catch_up_lag = Lags(), Lags()
         self.decisions: Counter[str] = Counter()
+        self.passed_over: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.wrong: Counter[Wrong] = Counter()
         self.unchecked: dict[int, str] = {}
@@ -175,7 +182,7 @@ class Auditor:
                 if lag < 0 and kind != "trigger":
                     why = f"it was fired {-lag / SECOND:g} s before its time"
                     self._found("early", schedule, fire, why)
-            else:
+            elif promised_too:
                 self.decisions[decision] += 1
             at += promised_too
         open_ += range(at, many)
@@ -185,8 +192,13 @@ class Auditor:
         for kind, each in lags.items():
             if each:
                 self.kinds[kind] += len(each)
+        covered: Counter[Passed] = Counter()
         if open_:
-            self._check_open(schedule, promised, open_, passed, current)
+            covered = self._check_open(schedule, promised, open_, passed, current)
+        for gap in passed:
+            # A gap may begin in one slice and end in another: it is counted where it begins.
+            if gap.decision in ("paused", "excluded") and gap.begins_here:
+                self.passed_over[gap.decision] += max(0, (gap.fires or 0) - covered[gap])
 
     def _check_open(
         self,
@@ -195,8 +207,9 @@ class Auditor:
         open_: Iterable[int],
         passed: Sequence[Passed],
         current: Version | None,
-    ) -> None:
-        """Fires without a row of their own: passed over, on their way, or missing."""
+    ) -> Counter[Passed]:
+        """Fires without a row of their own: passed over, by which gap, on their way, or missing."""
+        covered: Counter[Passed] = Counter()
         # What calendars took out was not promised, so it cannot account for what was.
         passed = [gap for gap in passed if gap.decision != "excluded"]
         for nth in open_:
@@ -204,12 +217,14 @@ class Auditor:
             for gap in passed:
                 if gap.first <= scheduled <= gap.last:
                     self.decisions[gap.decision] += 1
+                    covered[gap] += 1
                     break
             else:
                 if current is not None and self._is_coming(fire, current):
                     self.pending += 1
                 else:
                     self._missing(schedule, fire, current)
+        return covered
 
     def _is_coming(self, fire: int, current: Version) -> bool:
         """Whether the schedule stands at this fire or before it, and somebody sees to it."""
@@ -230,12 +245,6 @@ class Auditor:
             behind = (self.now - current.next_fire) / SECOND
             why = f"nothing was decided: the schedule is {behind:.0f} s behind, nobody catches up"
         self._found("missing", schedule, fire, why)
-
-    def count_passed(self, begins: int, ends: int, passed: Iterable[Passed]) -> None:
-        """Fires that no version promises, and that were passed over: while paused, or excluded."""
-        for gap in passed:
-            if gap.decision in ("paused", "excluded") and begins <= gap.first < ends:
-                self.decisions[gap.decision] += gap.fires or 0
 
     def cannot_check(self, schedule: int, why: str) -> None:
         if len(self.unchecked) < MOST_UNCHECKED:
@@ -265,6 +274,7 @@ class Auditor:
             self.lag.summary(),
             self.catch_up_lag.summary(),
             {"fired": self.fired, **dict(sorted(self.decisions.items()))},
+            dict(sorted(self.passed_over.items())),
             dict(self.kinds),
             tuple(
                 Violation(wrong, named(schedule), instant(fire), why)

@@ -53,7 +53,10 @@ class PastFire:
 def past_fires(
     eras: Sequence[Era], after: datetime, until: datetime, limit: int, seed: int
 ) -> tuple[list[PastFire], bool]:
-    """Those with after < scheduled_at < until, at most so many; and whether that is all."""
+    """Those with after < scheduled_at < until, at most so many; and whether that is all.
+
+    One whose jitter takes it to `until` or beyond is not of the past yet.
+    """
     found: list[PastFire] = []
     for era in eras:
         if era.until is not None and era.until <= after:
@@ -70,6 +73,7 @@ def past_fires(
             if len(found) == limit:
                 return found, False
             fire_at = era.rule.timetable.fire_at(scheduled, era.anchor, seed)
-            found.append(PastFire(Planned(scheduled, fire_at), era.task, era.payload))
+            if fire_at < until:
+                found.append(PastFire(Planned(scheduled, fire_at), era.task, era.payload))
             at = scheduled
     return found, True

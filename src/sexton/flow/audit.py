@@ -113,10 +113,10 @@ class _Reader:
         """Compare a page; returns how many schedules had a version that promises fires."""
         rules = await self._rules.get(each.rule for each in versions)
         gaps: dict[int, list[Passed]] = {}
-        for schedule, *passed in await self._ledger.gaps(
-            replace(page, from_=page.from_ - self._jitter)
-        ):
-            gaps.setdefault(schedule, []).append(Passed(*passed))
+        reaching = replace(page, from_=page.from_ - self._jitter)
+        for schedule, first, last, decision, fires in await self._ledger.gaps(reaching):
+            here = time.begins <= first < time.ends
+            gaps.setdefault(schedule, []).append(Passed(first, last, decision, fires, here))
         ledger = _Rows(self._ledger, page)
         checked = 0
         for schedule, group in groupby(versions, _by_schedule):
@@ -127,15 +127,13 @@ class _Reader:
                 else:
                     self._auditor.check(other, NOTHING, decided, (), None)
             said = list(group)
-            passed = gaps.get(schedule, ())
             checked += any(each.fires and each.since < time.ends for each in said)
             try:
                 promised = _promised(time, said, rules)
             except Exception as error:  # whatever is wrong with one, the others are checked
                 self._auditor.cannot_check(schedule, f"{type(error).__name__}: {error}")
                 continue
-            self._auditor.check(schedule, promised, mine, passed, said[-1])
-            self._auditor.count_passed(time.begins, time.ends, passed)
+            self._auditor.check(schedule, promised, mine, gaps.get(schedule, ()), said[-1])
             for each in said:
                 if each.broke and each.until is not None and time.begins <= each.until < time.ends:
                     why = f"it was quarantined at {instant(each.until).isoformat()}"

@@ -359,22 +359,25 @@ begin
         return;
     end if;
 
-    with asked as (
+    -- What is planned while a table is nearly empty is still in use when it is full. So nothing is joined
+    -- by a key: a join may look at every row for each of the batch. A lookup for each, in a subquery,
+    -- always goes by the key's index.
+    with asked as materialized (
         select a.*, living.jobs as living,
+            (select due.ctid from sexton.due where due.schedule_id = a.schedule_id) as place,
             a.fires and (a.live_limit is null or cardinality(living.jobs) < a.live_limit) as fired
         from unnest(
             ids, stamps, were_due, firing, fires_at, scheduled_for, next_at, next_scheduled,
             stay_late, latest_jobs, other_jobs, live_limits, serials
         ) as a (schedule_id, stamp, was_due, fires, fire_at, scheduled_at, next_at, next_scheduled,
                 late, latest, others, live_limit, serial)
-        left join sexton.job as latest on latest.id = a.latest
         cross join lateral (
             select case
-                when a.others is not null then array(
-                    select other.id from sexton.job as other
-                    where other.id = any (a.others::bigint[] || latest.id) order by other.id)
-                when latest.id is not null then array[latest.id]
-                else '{}' end as jobs
+                when a.latest is null and a.others is null then '{}'
+                else array(
+                    select job.id from sexton.job
+                    where job.id = any (a.others::bigint[] || a.latest) order by job.id)
+                end as jobs
         ) as living
     ),
     moved as (
@@ -388,7 +391,7 @@ begin
             fires_left = due.fires_left - asked.fired::integer,
             live = case when asked.live_limit > 1 then nullif(asked.living, '{}') end
         from asked
-        where due.schedule_id = asked.schedule_id
+        where due.ctid = asked.place
             and due.stamp = asked.stamp
             and due.next_fire_at = to_timestamp(asked.was_due)
             and due.next_fire_at <= coalesce(at, clock_timestamp())
@@ -424,16 +427,20 @@ begin
             schedule.tags, schedule.id, to_timestamp(moved.fire_at),
             case when moved.serial then moved.living[cardinality(moved.living)] end
         from moved
-        join sexton.schedule on schedule.id = moved.schedule_id
-        left join sexton.task on task.name = schedule.task
+        cross join lateral (
+            select * from sexton.schedule where schedule.id = moved.schedule_id limit 1
+        ) as schedule
+        left join lateral (
+            select * from sexton.task where task.name = schedule.task limit 1
+        ) as task on true
         where moved.fired
         returning job.queue
     ),
     over as (
         update sexton.schedule
         set state = 'ended', reason = 'it has no more fires'
-        from moved
-        where schedule.id = moved.schedule_id and moved.next_fire_at = 'infinity'
+        where schedule.id = any (array(
+            select moved.schedule_id from moved where moved.next_fire_at = 'infinity'))
     ),
     passed as (
         insert into sexton.gap (
@@ -444,7 +451,7 @@ begin
             gap.decision::sexton.decision
         from unnest(gap_ids, gaps_first, gaps_last, gaps_fires, gaps_decision)
             as gap (schedule_id, first_at, last_at, fires, decision)
-        where gap.schedule_id in (select moved.schedule_id from moved)
+        where gap.schedule_id = any (array(select moved.schedule_id from moved))
     ),
     -- Only somebody asleep needs to be woken.
     woken as (
