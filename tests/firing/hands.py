@@ -28,7 +28,7 @@ from . import schedules
 NODE = """
 insert into sexton.node (
     name, host, pid, version, started_at, renewed_at, lease_until, lease_for)
-values ('hands', 'here', 1, 'test', $1, $1, 'infinity', interval '3 seconds')
+values ('hands', 'here', 1, 'test', $1, $1, '9999-01-01', interval '3 seconds')
 returning id
 """
 LEAD = """

@@ -133,7 +133,7 @@ async def test_postgresql_restarted_crashed_and_its_backends_terminated_under_th
             await asyncio.to_thread(own_server.start)
             await nodes.reconnect()
             await nodes.go_on()
-        for _ in range(3):
+        for _ in range(2):
             await nodes.value(
                 "select count(pg_terminate_backend(pid)) from pg_stat_activity "
                 "where datname = current_database() and pid <> pg_backend_pid()"
