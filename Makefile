@@ -28,7 +28,7 @@ check: $(STAMP)
 	@$(BIN)/mypy
 
 test: check
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench
