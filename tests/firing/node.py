@@ -15,9 +15,21 @@ import sexton
 sexton.__version__ = os.environ.get("NODE_VERSION", sexton.__version__)
 
 
+def application() -> sexton.Sexton:
+    """Declares a schedule of every second for each name in NODE_DECLARES."""
+    app = sexton.Sexton(name="shop")
+
+    @app.task(name="beat")
+    async def beat() -> None: ...
+
+    for name in os.environ.get("NODE_DECLARES", "").split():
+        app.schedule(name=name, every=1, misfire="all", overlap="allow")(beat)
+    return app
+
+
 async def main() -> None:
-    async with sexton.Sexton() as app:
-        await app.run_scheduler(handle_signals=True)
+    async with application() as app:
+        await app.run_scheduler(sync="NODE_SYNC" in os.environ, handle_signals=True)
 
 
 if __name__ == "__main__":
