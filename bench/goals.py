@@ -82,4 +82,5 @@ GOALS = (
     Goal("fires lost by all that", own("lost"), at_most=0),
     Goal("fires doubled by all that, or early", own("doubled"), at_most=0),
     Goal("next fire of 100,000 mixed expressions, s", own("calendar"), at_most=1),
+    Goal("HTTP deliveries/s, 2 workers", own("delivered"), at_least=2500),
 )

@@ -2,6 +2,7 @@
 
 from bench.scenarios.almanac import CALENDAR
 from bench.scenarios.base import Figures, Scenario, Sizes
+from bench.scenarios.deliver import DELIVER
 from bench.scenarios.drain import DRAIN1, DRAIN2, WAL
 from bench.scenarios.enqueue import BULK, SINGLE
 from bench.scenarios.failover import FAILOVER
@@ -17,6 +18,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         *(SINGLE, BULK, DRAIN1, DRAIN2, LATENCY, WAL, HELD, IDLE, MILLION, RSS),
         *(STAMPEDE, STEADY, SCALE, FAILOVER, CALENDAR),
+        *(DELIVER,),
     )
 }
 

@@ -42,6 +42,7 @@ class Sizes:
     wake_ups: int = 100
     failovers: int = 5
     calendar: int = 100_000
+    deliveries: int = 50_000
 
 
 QUICK = Sizes(
@@ -63,6 +64,7 @@ QUICK = Sizes(
     populations=(1_000, 20_000),
     wake_ups=20,
     failovers=1,
+    deliveries=10_000,
 )
 
 

@@ -17,9 +17,10 @@ from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.retry import Retry
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import ConfigurationError, InvalidJob, did_you_mean
-from sexton.flow import backfill, verbs
+from sexton.flow import backfill, forget, quota, verbs
 from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
+from sexton.observe import traces
 from sexton.operations import Operations
 from sexton.portal import Portal
 from sexton.schedules import Schedules
@@ -28,6 +29,7 @@ from sexton.store import Clock
 from sexton.store.connection import Address
 from sexton.store.migrations import Migration, SchemaState, check, migrate
 from sexton.targets.arguments import encode
+from sexton.targets.http import QUEUE as HTTP_QUEUE
 from sexton.targets.task import Call, Task, checked_text
 
 P = ParamSpec("P")
@@ -281,6 +283,7 @@ class Sexton(Operations):
             clock=self.clock,
             name=name,
             revive=self._revive if settings.database_url is None else None,
+            spans=traces.spans(),
         )
 
     def _listen_address(self, address: Address) -> Address | None:
@@ -292,15 +295,18 @@ class Sexton(Operations):
     def _slots(
         self, queues: Sequence[str] | Mapping[str, int] | None, concurrency: int
     ) -> dict[str, int]:
-        if not self.tasks:
-            raise ConfigurationError("this application declares no tasks: there is nothing to run")
         known = {task.queue for task in self.tasks.values()}
         if queues is None:
             queues = sorted(known)
         if isinstance(queues, str):
             queues = [queues]
         slots = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, concurrency)
-        for queue in slots.keys() - known:
+        if not self.tasks and HTTP_QUEUE not in slots:
+            raise ConfigurationError(
+                "this application declares no tasks: there is nothing to run, except deliveries "
+                f"to endpoints, in the queue {HTTP_QUEUE!r}"
+            )
+        for queue in slots.keys() - known - {HTTP_QUEUE}:
             hint = did_you_mean(str(queue), known)
             log.warning("no task of this application has the queue %r%s", queue, hint)
         for queue, many in slots.items():
@@ -331,7 +337,7 @@ class Sexton(Operations):
         if sync:
             await self.schedules.sync()
         worker = await self.worker(queues, concurrency=concurrency, name=name)
-        await _run_until_stopped(worker, handle_signals)
+        await self._run(worker, handle_signals)
 
     async def scheduler(self, *, name: str | None = None) -> Scheduler:
         """A node that is ready to run; `run_scheduler` is this and running it."""
@@ -346,7 +352,10 @@ class Sexton(Operations):
             errands=(
                 ("ending pauses", verbs.RESUME_EVERY, verbs.resume_all_over),
                 ("backfilling", backfill.EVERY, backfill.Backfiller().run_once),
+                ("counting quotas", quota.EVERY, quota.Quotas().run_once),
+                ("forgetting endpoints", forget.EVERY, forget.forget_endpoints),
             ),
+            spans=traces.spans(),
         )
 
     async def run_scheduler(
@@ -358,7 +367,17 @@ class Sexton(Operations):
         """
         if sync:
             await self.schedules.sync()
-        await _run_until_stopped(await self.scheduler(name=name), handle_signals)
+        await self._run(await self.scheduler(name=name), handle_signals)
+
+    async def _run(self, process: Worker | Scheduler, handle_signals: bool) -> None:
+        """With somebody to answer for it, if it is to be observed."""
+        if self.settings.observe is None:
+            await _run_until_stopped(process, handle_signals)
+            return
+        from sexton.observe.observer import observing  # and its library, only if it is wanted
+
+        async with observing(self.settings, (await self.client()).address, process):
+            await _run_until_stopped(process, handle_signals)
 
 
 class _Process(Protocol):

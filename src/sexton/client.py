@@ -12,6 +12,7 @@ import asyncpg
 from sexton.domain.job import Enqueued, NewJob
 from sexton.errors import InvalidJob
 from sexton.flow.wake import Waker
+from sexton.observe import traces
 from sexton.settings import Settings
 from sexton.store import Borrowed, Clock, Held, Jobs, Pool, Store
 from sexton.store.connection import Address
@@ -37,7 +38,10 @@ class Client:
 
     async def enqueue(self, job: NewJob, connection: Any = None) -> Enqueued:
         try:
-            return await self._enqueue(job, connection)
+            with traces.enqueued(job) as made:
+                enqueued = await self._enqueue(job, connection)
+                made(enqueued.id)
+                return enqueued
         except (asyncpg.DataError, OverflowError) as error:
             raise InvalidJob(f"task {job.task!r}: PostgreSQL cannot take this: {error}") from error
 
@@ -48,7 +52,7 @@ class Client:
             return await self._enqueue_one(job)
         [enqueued] = await self.store.jobs.enqueue_keyed([job])
         if not enqueued.duplicate:
-            self.waker.wake(job.queue)
+            self.waker.wake(job.queue, job.tenant)
         return enqueued
 
     async def _enqueue_one(self, job: NewJob) -> Enqueued:
@@ -60,37 +64,45 @@ class Client:
                 # PostgreSQL's queue of notifications is full: that must not fail an enqueue.
                 log.warning("enqueueing without a notification: %s", error)
         enqueued = await self.store.jobs.enqueue_one(job)
-        self.waker.wake(job.queue)
+        self.waker.wake(job.queue, job.tenant)
         return enqueued
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
         """A task that this application does not declare: the database knows its queue."""
-        if connection is not None:
-            return await self._enqueue_in(connection, job)
-        call = enqueue_call(self.store.schema, job, self.store.now())
-        [row] = await self.pool.fetch(call.text("$"), *call.values().values())
-        return Enqueued(*row)
+        with traces.enqueued(job) as made:
+            if connection is not None:
+                enqueued = await self._enqueue_in(connection, job)
+            else:
+                call = enqueue_call(self.store.schema, job, self.store.now())
+                [row] = await self.pool.fetch(call.text("$"), *call.values().values())
+                enqueued = Enqueued(*row)
+            made(enqueued.id)
+            return enqueued
 
     async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:
         """In one transaction: COPY for those without a key, an upsert for the others."""
+        with traces.enqueued_many(calls) as carrying:
+            return await self._enqueue_many(carrying, connection)
+
+    async def _enqueue_many(self, calls: Iterable[Call], connection: Any) -> list[Enqueued]:
         if connection is None:
             async with self.pool.transaction(ours=True) as own:
                 held = self.store.over(Held(own, self.address.patience)).jobs
                 enqueued, queues = await self._enqueue_batches(held, calls)
-            for queue in queues:
-                self.waker.wake(queue)
+            for queue, tenant in queues:
+                self.waker.wake(queue, tenant)
             return enqueued
         if driver_of(connection) != "asyncpg":
             return [await self._enqueue_in(connection, _job(call)) for call in _drawn(calls)]
         async with connection.transaction():
             jobs = self.store.over(Borrowed(connection)).jobs
             enqueued, queues = await self._enqueue_batches(jobs, calls)
-            await jobs.notify_idle(sorted(queues))
+            await jobs.notify_idle([each for each, _ in queues], [tenant for _, tenant in queues])
         return enqueued
 
     async def _enqueue_batches(
         self, jobs: Jobs, calls: Iterable[Call]
-    ) -> tuple[list[Enqueued], set[str]]:
+    ) -> tuple[list[Enqueued], set[tuple[str, int]]]:
         """While PostgreSQL takes in one batch, the next is drawn from `calls`.
 
         Those with a key come last and sorted over all batches, so that two callers with the same
@@ -98,7 +110,7 @@ class Client:
         """
         enqueued: list[Enqueued] = []
         keyed: list[tuple[int, NewJob]] = []
-        queues: set[str] = set()
+        queues: set[tuple[str, int]] = set()
         drawn = _drawn(calls)
         size = FIRST_BATCH
         sending: asyncio.Task[None] | None = None
@@ -107,7 +119,7 @@ class Client:
                 if sending is not None:
                     await sending
                 now, ids = await jobs.reserve(len(batch))
-                queues.update({job.queue for job in batch})
+                queues.update({(job.queue, job.tenant) for job in batch})
                 keyed += [
                     (nth, job)
                     for nth, job in enumerate(batch, len(enqueued))
@@ -142,8 +154,10 @@ class Client:
         schema: str, job: NewJob, connection: Any, now: datetime | None
     ) -> Enqueued:
         """In the caller's own transaction, without any loop or connection of ours."""
-        id, duplicate = run_sync(connection, enqueue_call(schema, job, now))
-        return Enqueued(id, duplicate)
+        with traces.enqueued(job) as made:
+            id, duplicate = run_sync(connection, enqueue_call(schema, job, now))
+            made(id)
+            return Enqueued(id, duplicate)
 
     async def close(self) -> None:
         await self.waker.close()
@@ -165,9 +179,9 @@ def _job(call: Call) -> NewJob:
     return call.job
 
 
-def _by_key(numbered: tuple[int, NewJob]) -> tuple[str, str]:
+def _by_key(numbered: tuple[int, NewJob]) -> tuple[int, str, str]:
     _, job = numbered
-    return job.task, job.key or ""
+    return job.tenant, job.task, job.key or ""
 
 
 async def _enqueue_plain(

@@ -13,7 +13,7 @@ from sexton.store.schedules import DEFAULT_TENANT
 
 SHOWN = 20
 TAG = "crontab"
-Done = Literal["added", "changed", "kept"]
+Done = Literal["added", "changed", "kept", "stays cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,20 @@ class Crontabs(Declared):
         tenant: str = DEFAULT_TENANT,
         **options: Any,
     ) -> Import:
-        """All lines, or none if one is bad; the same file again only changes what has changed.
+        """All lines, or none if one is bad; the same file again only changes what has changed, and
+        what was cancelled since stays so.
 
         The task gets `command`, with `system` also `user`, and `stdin` if a line has a %. Times
         are those of CRON_TZ, or of `timezone`, or UTC.
         """
         crontab = parse_crontab(text, system=system, prefix=prefix)
         if crontab.bad and not (skip_bad or dry_run):
-            raise InvalidSchedule(_complaint(crontab))
+            raise InvalidSchedule(complaint(crontab))
         specs = [
             self.spec(
                 line.name,
                 task,
-                _arguments(line),
+                arguments_of(line),
                 **{
                     "cron": line.cron,
                     "timezone": line.timezone or timezone,
@@ -67,9 +68,16 @@ class Crontabs(Declared):
         async def put(store: Store, owner: int) -> list[Done]:
             done: list[Done] = []
             verbs = Verbs(store, owner)
+            there = await store.schedules.standings(owner, [spec.name for spec in specs])
             for spec in specs:
-                added = await verbs.add(spec, exist_ok=True)
-                done.append("added" if added else "changed" if await verbs.put(spec) else "kept")
+                if spec.name not in there and await verbs.add(spec, exist_ok=True):
+                    done.append("added")
+                    continue
+                match await verbs.amend(spec):
+                    case None:
+                        done.append("stays cancelled")
+                    case changed:
+                        done.append("changed" if changed else "kept")
             if dry_run:
                 raise _DryRun(done)
             return done
@@ -89,12 +97,14 @@ class _DryRun(Exception):
         self.done = done
 
 
-def _arguments(line: CronLine) -> dict[str, str]:
+def arguments_of(line: CronLine) -> dict[str, str]:
+    """What the task of a line gets."""
     given = {"command": line.command, "user": line.user, "stdin": line.stdin}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _complaint(crontab: Crontab) -> str:
+def complaint(crontab: Crontab) -> str:
+    """What is wrong with a file, on one line."""
     wrong = [f"line {each.line}: {each.why}" for each in crontab.bad]
     more = f"; and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
     return "; ".join(wrong[:SHOWN]) + more

@@ -6,6 +6,7 @@ SextonError
 ├── SchemaError             the database's schema and this code do not fit
 ├── Unavailable             PostgreSQL cannot be reached; nothing was acknowledged
 ├── InvalidJob              an enqueue that cannot be right; nothing was written
+│   └── InvalidTarget       an endpoint that jobs cannot be delivered to
 ├── UnknownJob              no job has this id
 ├── InvalidSchedule         a schedule or a calendar that cannot be right; nothing was written
 ├── UnknownSchedule         no schedule has this name
@@ -45,6 +46,10 @@ class Unavailable(SextonError):
 
 class InvalidJob(SextonError):
     """An enqueue that cannot be right; nothing was written."""
+
+
+class InvalidTarget(InvalidJob):
+    """An endpoint that jobs cannot be delivered to; nothing was written."""
 
 
 class UnknownJob(SextonError):

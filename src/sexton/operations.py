@@ -76,7 +76,7 @@ class Operations:
         """For each live job: True if it ended at once, False if its worker was asked to end it."""
         wanted = given.checked_ids(ids)
         client = await self.client()
-        answers = await _without_deadlock(lambda: client.store.jobs.cancel(wanted))
+        answers = await without_deadlock(lambda: client.store.jobs.cancel(wanted))
         for worker in {worker for worker in answers.values() if worker is not None}:
             client.waker.tell(worker)
         return {id: worker is None for id, worker in answers.items()}
@@ -130,8 +130,8 @@ class Operations:
             limit=max(given.checked_limit(limit), len(wanted)),
             dry_run=dry_run,
         )
-        for name in {each.queue for each in redriven if each.revived}:
-            client.waker.wake(name)
+        for name, tenant in {(each.queue, each.tenant) for each in redriven if each.revived}:
+            client.waker.wake(name, tenant)
         return redriven
 
     async def purge(self, *ids: int) -> list[int]:
@@ -184,7 +184,7 @@ class Operations:
         return await history.set_retention(kept, buried, dead is not None)
 
 
-async def _without_deadlock(work: Callable[[], Awaitable[T]]) -> T:
+async def without_deadlock(work: Callable[[], Awaitable[T]]) -> T:
     """Settlements lock the same jobs, and follow from one to another: one of two gives in."""
     for _ in range(TRIES - 1):
         with contextlib.suppress(asyncpg.DeadlockDetectedError):

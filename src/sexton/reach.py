@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 
+from sexton.domain.spec import checked_name
 from sexton.errors import InvalidSchedule
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Store
@@ -25,6 +26,7 @@ class Reach:
 
     async def at(self, tenant: str) -> tuple[Store, int]:
         """The store, and the tenant's id."""
+        checked_name(tenant, "tenant")
         store = (await self._app.client()).store
         id = await store.schedules.tenant(tenant)
         if id is None:

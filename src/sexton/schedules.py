@@ -14,8 +14,10 @@ from sexton.domain.spec import (
     Registered,
     Spec,
     Terms,
+    checked_count,
     checked_instant,
     checked_name,
+    checked_search,
 )
 from sexton.domain.version import fresh_anchor, pinned
 from sexton.domain.when.timetable import Planned
@@ -226,14 +228,17 @@ class Schedules(Crontabs, Past):
     ) -> list[ScheduleView]:
         """By name; `text` is a part of it, `after` the last name of the page before."""
         if state is not None and state not in (known := get_args(ScheduleState)):
-            raise InvalidSchedule(
-                f"state: {state!r} is none of {', '.join(known)}{did_you_mean(state, known)}"
-            )
-        if limit < 1:
-            raise InvalidSchedule(f"limit: is {limit}; it must be at least 1")
+            hint = did_you_mean(str(state), known)
+            raise InvalidSchedule(f"state: {state!r} is none of {', '.join(known)}{hint}")
         store, tenant_id = await self.at(tenant)
         return await store.schedules.list(
-            tenant_id, state=state, tag=tag, task=task, text=text, after=after, limit=limit
+            tenant_id,
+            state=state,
+            tag=checked_search(tag, "tag"),
+            task=checked_search(task, "task"),
+            text=checked_search(text, "text"),
+            after=checked_search(after, "after"),
+            limit=checked_count(limit, "limit"),
         )
 
     async def preview(
@@ -248,8 +253,7 @@ class Schedules(Crontabs, Past):
         """The next fires of a schedule by its name, or of one that says this, with notes on what
         clocks and calendars do to them. Without calendars and with `from_` it needs no database.
         """
-        if not 1 <= count <= MOST_FIRES:
-            raise InvalidSchedule(f"count: {count} is not from 1 to {MOST_FIRES:,}")
+        checked_count(count, "count", MOST_FIRES)
         start = None if from_ is None else checked_instant(from_, "from_")
         if not options:
             store, tenant_id = await self.at(tenant)

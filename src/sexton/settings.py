@@ -1,21 +1,24 @@
 """Configuration: frozen, read once, checked at the door."""
 
+import base64
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from sexton.domain.address import Allowed
 from sexton.domain.duration import seconds
 from sexton.errors import ConfigurationError, did_you_mean
 
 _PREFIX = "SEXTON_"
+_KEY_BYTES = 32
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-# What Kubernetes puts into the environment for a service that is called sexton, and what
-# sexton.testing reads.
-_NOT_OURS = re.compile(r"(service_|port($|_)|test_)")
+# What Kubernetes puts into the environment for a service that is called sexton-…, what
+# sexton.testing reads, and what the command line reads to speak to a service.
+_NOT_OURS = re.compile(r"((\w+_)?(service_|port($|_))|test_|(server|key)$)")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -45,6 +48,26 @@ class Settings:
     max_payload_bytes: int = 1_048_576
     max_result_bytes: int = 65_536
 
+    # Where the service listens; anything but loopback needs a key first.
+    api_host: str = "127.0.0.1"
+    api_port: int = 8000
+    # Addresses and networks of proxies that are believed when they say where a request came from.
+    trusted_proxies: str | None = None
+    max_body_bytes: int = 1_048_576
+
+    # Where a process answers its probes and is scraped, host:port; None: nowhere.
+    observe: str | None = None
+    # What commands that go on write to stderr: lines for people, or an object on each.
+    log_format: str = "text"
+
+    # What secrets are encrypted with at rest: base64 of 32 bytes. Several, with commas: the first
+    # encrypts, all decrypt.
+    secret_key: str | None = field(default=None, repr=False)
+    # Hosts and networks that jobs may be delivered to although they are not public.
+    http_allow: str | None = None
+    # Deliveries at once from one worker to one host.
+    http_per_host: int = 32
+
     def __post_init__(self) -> None:
         if not _SCHEMA.fullmatch(self.schema) or self.schema.startswith("pg_"):
             raise ConfigurationError(
@@ -60,12 +83,21 @@ class Settings:
             ("pool_size", 1, 1000),
             ("max_payload_bytes", 1024, 200_000_000),
             ("max_result_bytes", 0, 200_000_000),
+            ("max_body_bytes", 1024, 200_000_000),
+            ("api_port", 0, 65535),
+            ("http_per_host", 1, 10_000),
         ):
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ConfigurationError(
                     f"{name} is {value:g}; it must be from {least:g} to {most:g}"
                 )
+        Allowed.read(self.http_allow)
+        self.secret_keys  # noqa: B018 - looking at it checks it
+        if self.observe is not None:
+            host_and_port("observe", self.observe)
+        if self.log_format not in ("text", "json"):
+            raise ConfigurationError(f"log_format is {self.log_format!r}; it is text or json")
         for name in ("database_url", "listen_url"):
             url = getattr(self, name)
             if url is not None and not url.startswith(("postgresql://", "postgres://")):
@@ -92,7 +124,8 @@ class Settings:
                 continue
             name = variable.removeprefix(_PREFIX).lower()
             if name in known:
-                if text:  # set to nothing is not set
+                # Set to nothing is not set, nor is what Kubernetes says of a service sexton-api.
+                if text and not text.startswith("tcp://"):
                     values[name] = text
             elif not _NOT_OURS.match(name) and did_you_mean(name, known):
                 hint = did_you_mean(variable, [_PREFIX + each.upper() for each in known])
@@ -100,9 +133,37 @@ class Settings:
         values.update({name: value for name, value in given.items() if value is not None})
         return cls(**{name: _read(name, known[name].type, text) for name, text in values.items()})
 
+    @property
+    def secret_keys(self) -> tuple[bytes, ...]:
+        keys = []
+        for word in (self.secret_key or "").split(","):
+            if not word.strip():
+                continue
+            try:
+                key = base64.b64decode(word.strip(), validate=True)
+            except ValueError:
+                key = b""
+            if len(key) != _KEY_BYTES:
+                # Never with the word itself: it may be the key with a typing error in it.
+                raise ConfigurationError(
+                    f"secret_key: a key is base64 of {_KEY_BYTES} random bytes; "
+                    "`sexton secret-key` prints a new one"
+                )
+            keys.append(key)
+        return tuple(keys)
+
     def but(self, **changes: Any) -> Self:
         """A copy with some settings changed."""
         return replace(self, **changes)
+
+
+def host_and_port(name: str, text: str) -> tuple[str, int]:
+    """`127.0.0.1:9464`, `[::1]:9464`, or `:9464` for every address of this host."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigurationError(f"{name} is {text!r}; write it like 127.0.0.1:9464")
+    return host, int(port)
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from sexton.domain.explain import Explanation
 from sexton.errors import InvalidSchedule, UnknownSchedule
 
-from .tower import Tower, tower
+from .tower import Tower, tower, wrong
 
 
 def at(clock: str, day: str = "2026-01-05") -> datetime:
@@ -124,6 +124,31 @@ async def test_misfires_are_told_with_the_policy_that_decided_them(database_url:
         demand(found, "coalesced", "misfire=latest", "The fire at 2026-01-05 14:01:00+00:00 stands")
         demand(await held.explain(at("14:01:00")), "fired", "as a catch-up")
         demand(await held.explain(at("13:30:00"), "strict"), "missed", "misfire=skip")
+
+
+async def test_how_late_a_fire_was_is_told_from_its_own_instant(database_url: str) -> None:
+    """And not from before its jitter, by which it would be beyond its grace."""
+    async with tower(database_url) as held:
+        id = await held.add(cron="0 13 * * *", jitter="1h", misfire="skip")
+        fire_at = await held.value("select next_fire_at from sexton.due where schedule_id = $1", id)
+        await held.sleep((fire_at - held.clock.now).total_seconds() + 50 * 60)
+        await held.catch_up()
+        assert fire_at > at("13:12:00"), "so that it matters"
+        found = await held.explain(at("13:00:00"))
+        demand(found, "missed", "found 50 min late, and misfire=skip makes up for nothing")
+        assert wrong(await held.audit()) == {}
+
+
+async def test_a_missed_fire_between_what_calendars_took_out_is_told_as_missed(
+    database_url: str,
+) -> None:
+    async with tower(database_url) as held:
+        await held.app.calendars.put("breaks", windows=["12:10-12:20", "12:40-12:50"])
+        await held.add(cron="*/5 * * * *", exclude="breaks", misfire="skip")
+        await held.sleep("2h")
+        await held.catch_up()
+        demand(await held.explain(at("12:30:00")), "missed", "beyond its grace")
+        demand(await held.explain(at("12:15:00")), "excluded", "breaks")
 
 
 async def test_a_pause_is_told_with_its_reason_and_its_end(database_url: str) -> None:
@@ -254,7 +279,8 @@ async def test_a_day_that_is_not_kept_is_told_so(database_url: str) -> None:
         await held.add(cron="0 0 * * *")
         await held.app.keep_history("1d")
         await held.turn("3d")
-        await held.store.history.drop_buckets()
+        while await held.store.history.drop_bucket():
+            pass
         demand(await held.explain(at("00:00:00", "2026-01-06")), "not_kept", "from 2026-01-07")
         demand(await held.explain(at("00:00:00", "2026-01-07")), "fired")
 

@@ -8,6 +8,10 @@ import pytest
 
 from .tower import Tower, tower, wrong
 
+JOB = """
+insert into sexton.job (id, created_at, due_at, task, schedule_id, fire_at)
+values (777, $2, $2, 'ring', $1, $2)"""
+
 
 @contextlib.asynccontextmanager
 async def two_bells(database_url: str) -> AsyncIterator[tuple[Tower, int, datetime]]:
@@ -97,10 +101,7 @@ async def test_a_second_job_for_a_fire_is_found_wherever_it_is(
 async def test_a_job_that_the_ledger_does_not_account_for_is_found(database_url: str) -> None:
     async with two_bells(database_url) as (held, id, at):
         never = at + timedelta(seconds=17)
-        job = """
-            insert into sexton.job (id, created_at, due_at, task, schedule_id, fire_at)
-            values ($3, $2, $2, 'ring', $1, $2)"""
-        await held.rows(job, id, never, 777)
+        await held.rows(JOB, id, never)
         await demand_only(held, "doubled", never, "job 777", "does not have")
         await held.rows("delete from sexton.job where id = 777")
         overlap = """
@@ -130,6 +131,7 @@ async def test_a_fire_that_no_version_has_is_unexpected(database_url: str, kind:
             values ($1, $2, $2, $2, 777, 'fired', $3::text::sexton.fire_kind)"""
         never = at + timedelta(seconds=17)
         await held.rows(add, id, never, kind)
+        await held.rows(JOB, id, never)
         await demand_only(held, "unexpected", never, "no version")
         change = "update sexton.fire set kind = 'backfill' where job_id = 777"
         await held.rows(change)
@@ -151,6 +153,7 @@ async def test_a_fire_while_the_schedule_was_paused_is_unexpected(database_url: 
             values ($1, $2, $2, $2, 777, 'fired', 'due')""",
             *(id, at),
         )
+        await held.rows(JOB, id, at)
         await demand_only(held, "unexpected", at)
 
 
@@ -188,9 +191,105 @@ async def test_all_kinds_of_violations_are_shown_even_if_there_are_many(database
         await held.rows("update sexton.fire set decided_at = fire_at - interval '1s'")
         await held.rows("delete from sexton.job")
         found = await held.audit()
-        assert wrong(found) == {"missing": 69, "early": 71}
+        assert wrong(found) == {"missing": 69, "early": 71, "lost": 71}
         assert len(found.violations) == 20
-        assert {each.what for each in found.violations} == {"missing", "early"}
+        assert {each.what for each in found.violations} == {"missing", "early", "lost"}
+
+
+async def test_a_fire_whose_job_is_nowhere_is_lost(database_url: str) -> None:
+    async with two_bells(database_url) as (held, id, at):
+        [job] = await held.rows(
+            "delete from sexton.job where schedule_id = $1 and fire_at = $2 returning id", id, at
+        )
+        await demand_only(held, "lost", at, f"its job {job['id']} is neither live nor dead nor in")
+        named = "update sexton.fire set job_id = null where schedule_id = $1 and fire_at = $2"
+        await held.rows(named, id, at)
+        await demand_only(held, "lost", at, "the ledger names no job")
+        assert (await held.audit()).fired == 20
+
+
+@pytest.mark.parametrize("after", ["1 second", "3 days"])
+async def test_a_job_that_has_ended_is_not_lost_whenever_that_was(
+    database_url: str, after: str
+) -> None:
+    async with two_bells(database_url) as (held, id, at):
+        await held.rows(
+            """
+            with ended as (
+                delete from sexton.job where schedule_id = $1 and fire_at = $2 returning *
+            )
+            insert into sexton.attempt (
+                job_id, fence, created_at, due_at, finished_at, attempt, outcome, next, task, queue,
+                schedule_id, fire_at)
+            select id, 1, created_at, created_at, created_at + $3::text::interval, 1, 'succeeded',
+                'succeeded', task, queue, schedule_id, fire_at
+            from ended""",
+            *(id, at, after),
+        )
+        assert wrong(await held.audit()) == {}
+
+
+async def test_what_the_retention_has_dropped_is_not_taken_for_lost(database_url: str) -> None:
+    """The jobs of the first day are gone with its history, while a later backfill keeps the day of
+    the ledger; and the last day that is kept may be dropped while the audit goes on."""
+    async with two_bells(database_url) as (held, _, at):
+        await held.rows("delete from sexton.job")
+        assert wrong(await held.audit()) == {"lost": 20}
+        held.clock.advance("90d")
+        await held.rows("update sexton.due set next_fire_at = 'infinity'")
+        await held.rows("update sexton.schedule set state = 'paused', since = $1", held.clock.now)
+        await held.rows("drop table sexton.attempt_20260105")
+        assert at.date() == (held.clock.now - timedelta(days=90)).date()
+        assert wrong(await held.app.audit(at.replace(hour=0), at + timedelta(days=1))) == {
+            "unexpected": 20
+        }, "as nothing was promised by what is left, and nobody can know of the jobs"
+
+
+@pytest.mark.parametrize("how", ["it is gone", "its lease is over"])
+async def test_what_is_late_is_missing_when_nobody_lives_to_catch_it_up(
+    database_url: str, how: str
+) -> None:
+    async with two_bells(database_url) as (held, _, _):
+        await held.sleep("90s")
+        found = await held.audit()
+        assert (wrong(found), found.pending) == ({}, 2)
+        if how == "it is gone":
+            await held.rows("update sexton.node set gone_at = now(), gone_why = 'lost'")
+        else:
+            await held.rows("update sexton.leader set lease_until = now() - interval '1 s'")
+        found = await held.audit()
+        assert (wrong(found), found.pending) == ({"missing": 2}, 0)
+        assert "nobody catches up" in found.violations[0].why
+        missed = datetime(2026, 1, 5, 12, 11, tzinfo=UTC)
+        assert (await held.explain(missed)).verdict == "missing"
+
+
+async def test_the_last_fires_of_a_schedule_with_a_limit_are_missed_too(database_url: str) -> None:
+    """It ended with its rule, and had fires left; or its fires were used up."""
+    async with tower(database_url) as held:
+        ends = held.clock.now + timedelta(seconds=330)
+        ids = [
+            await held.add("ends", cron="* * * * *", max_fires=10, ends_at=ends),
+            await held.add("used", cron="* * * * *", max_fires=5),
+            await held.add("noisy", cron="* * * * *", max_fires=5, jitter=50),
+            await held.add(*("fixed",), every=60, max_fires=5, jitter=500, jitter_kind="fixed"),
+        ]
+        await held.turn("30m")
+        states = await held.rows("select distinct state from sexton.schedule")
+        assert [row["state"] for row in states] == ["ended"]
+        found = await held.audit()
+        assert (wrong(found), found.expected) == ({}, 20)
+        for id in ids:
+            for table in ("fire", "job"):
+                await held.rows(
+                    f"""
+                    delete from sexton.{table} where schedule_id = $1 and fire_at in (
+                        select fire_at from sexton.{table} where schedule_id = $1
+                        order by fire_at desc limit 2)""",
+                    id,
+                )
+        found = await held.audit()
+        assert (wrong(found), found.expected) == ({"missing": 8}, 20)
 
 
 async def test_a_schedule_whose_rule_cannot_be_read_is_said_so_and_the_others_checked(

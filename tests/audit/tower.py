@@ -142,5 +142,5 @@ async def tower(database_url: str, start: datetime = START) -> AsyncIterator[Tow
 
 def wrong(found: Audit) -> dict[str, int]:
     """How many violations there are of each kind."""
-    names = ("missing", "doubled", "early", "unexpected")
+    names = ("missing", "doubled", "early", "unexpected", "lost")
     return {name: many for name in names if (many := getattr(found, name))}

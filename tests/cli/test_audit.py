@@ -69,9 +69,8 @@ def test_a_beat_is_audited_explained_and_its_node_shown(cli: Cli) -> None:
     told = cli("schedule", "explain", "beat", "--at", at)
     assert (told.code, "fire" in told.out) == (0, True)
     found = cli.json("schedule", "explain", "beat", "--at", at)
-    assert found["schedule"] == "beat"
     assert found["sentences"]
-    assert found["version"]["said"]["cron"] == "* * * * * *"
+    assert found["version"] == 1
     assert cli.json("schedule", "explain", "beat", "--at", "-1d")["verdict"] == "not_created"
 
 

@@ -20,7 +20,7 @@ from .conftest import PATIENCE, PROGRAM, SHOP, Cli
 def test_help_says_the_exit_codes_and_version_says_the_version(embedded_cli: Cli) -> None:
     said = embedded_cli("--help", COLUMNS="300")
     assert said.code == 0
-    assert "3 PostgreSQL is not available" in said.out
+    assert "3 PostgreSQL is not available, or the service" in said.out
     assert embedded_cli("--version").out == f"sexton {__version__}\n"
     assert not list(embedded_cli.folder.iterdir()), "looking at the help starts nothing"
 

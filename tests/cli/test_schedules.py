@@ -53,13 +53,14 @@ def test_a_schedule_goes_through_all_its_verbs(cli: Cli) -> None:
     )
     assert (made["name"], made["state"], made["version"]) == ("beat", "active", 1)
     assert made["payload"] == {"a": 1}
-    assert made["said"]["tags"] == ["x", "y"]
+    assert (made["tags"], made["grace"], made["target"]) == (["x", "y"], 7200, {"task": "add"})
     assert cli.json("schedule", "show", "beat") == made
     changed = cli.json(
         *("schedule", "update", "beat", "--every", "90s", "--unset", "timezone"),
         *("--unset", "tag", "--args", '{"a": 2}', "--max-fires", "9"),
     )
-    assert changed["said"] == {"grace": "2h", "every": "90s", "max_fires": 9}
+    assert (changed["every"], changed["grace"], changed["max_fires"]) == (90, 7200, 9)
+    assert (changed["tags"], changed["timezone"], "cron" in changed) == ([], "UTC", False)
     paused = cli.json("schedule", "pause", "beat", "--reason", "broken", "--until", "+2h")
     assert (paused["state"], paused["reason"]) == ("paused", "broken")
     assert paused["until"] is not None
@@ -134,19 +135,20 @@ def test_an_expression_is_previewed_without_any_database(embedded_cli: Cli) -> N
 def test_the_past_is_backfilled(cli: Cli) -> None:
     cli.json("schedule", "add", "beat", "--cron", "* * * * *", "--task", "add", "--args", '{"a":1}')
     begun = cli.json("schedule", "backfill", "beat", "--from", "-5m", "--to", "-1s", "--rate", "99")
-    assert (begun["schedule"], begun["finished_at"], begun["fired"]) == ("beat", None, 0)
+    assert (begun["rate"], begun["finished_at"], begun["fired"]) == (99, None, 0)
     dev = cli.start("dev", "shop:app")
     for _ in range(5):
         dev.line("add attempt 1", "succeeded")
     dev.end()
     [done] = cli.json("schedule", "backfills", "beat")["backfills"]
     assert done["fired"] + done["skipped"] == 5
-    assert "succeeded" in here(cli, "schedule", "backfills").out
-    stopped = here(cli, "schedule", "stop-backfill", "1")
-    assert (stopped.code, stopped.err) == (1, "sexton: no backfill 1 is under way\n")
+    assert "succeeded" in here(cli, "schedule", "backfills", "beat").out
+    stopped = here(cli, "schedule", "stop-backfill", "beat", "1")
+    assert (stopped.code, "has come to its end already" in stopped.err) == (2, True)
+    assert here(cli, "schedule", "stop-backfill", "beat", "7").code == 1
     two = here(cli, "schedule", "backfill", "beat", "--from", "-5m", "--to", "-1m").out
     assert two.startswith("backfill 2 begins")
-    assert cli.json("schedule", "stop-backfill", "2") == {"id": 2, "stopped": True}
+    assert cli.json("schedule", "stop-backfill", "beat", "2") == {"id": 2, "stopped": True}
 
 
 def test_declared_schedules_are_planned_and_synced(cli: Cli) -> None:
@@ -187,7 +189,9 @@ def test_a_crontab_is_imported(cli: Cli) -> None:
     assert (done.code, "1 schedule imported" in done.out) == (0, True)
     assert "not carried over: MAILTO" in done.out
     [made] = cli.json("schedule", "ls", "--tag", "crontab")["schedules"]
-    assert (made["payload"], made["task"]) == ({"command": "backup --all"}, "shell")
+    assert (made["payload"], made["target"]) == ({"command": "backup --all"}, {"task": "shell"})
+    again = cli.json("schedule", "import", "tab", "--task", "shell", "--skip-bad", "--dry-run")
+    assert [each["done"] for each in again["schedules"]] == ["kept"]
     piped = cli("schedule", "import", "-", "--task", "shell", "--system", stdin="@daily bob x\n")
     assert "1 schedule imported" in piped.out
 
@@ -199,7 +203,7 @@ def test_calendars_are_put_shown_and_removed(cli: Cli) -> None:
         *("--range", "2026-12-24/2027-01-02", "--window", "sat,sun", "--timezone", "Europe/Paris"),
     )
     assert put["schedules_changed"] == 0
-    assert put["calendar"]["calendar"]["dates"] == ["--01-01", "2026-12-25"]
+    assert put["calendar"]["dates"] == ["--01-01", "2026-12-25"]
     cli.json("schedule", "add", "beat", "--every", "5s", "--task", "t", "--exclude", "off")
     assert "1 schedule changed" in here(cli, "calendar", "put", "off", "--date", "2026-12-25").out
     assert "2026-12-25" in here(cli, "calendar", "show", "off").out
@@ -208,7 +212,7 @@ def test_calendars_are_put_shown_and_removed(cli: Cli) -> None:
     assert (refused.code, "is used by beat" in refused.err) == (2, True)
     cli.json("schedule", "rm", "beat")
     assert cli.json("calendar", "rm", "off") == {"removed": "off"}
-    assert cli.json("calendar", "ls") == {"calendars": []}
+    assert cli.json("calendar", "ls") == {"calendars": [], "next": None}
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,11 @@ OPERATIONS = ROOT / "docs" / "operations.md"
 SCHEDULES = ROOT / "docs" / "schedules.md"
 # Named in the README to say that they do not exist yet.
 NOT_YET = {"scheduler", "api", "torture"}
-TAKES_VALUE = ("--database-url", "--schema", "--data-folder")
-NOT_SETTINGS = {"SEXTON_TEST_DATABASE_URL"}
+TAKES_VALUE = (
+    *("--database-url", "--schema", "--data-folder"),
+    *("--server", "--key-file", "--tenant"),
+)
+NOT_SETTINGS = {"SEXTON_TEST_DATABASE_URL", "SEXTON_SERVER", "SEXTON_KEY"}
 
 
 def named(page: Path) -> str:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sexton.domain.fires import COUNT_TO, CatchUp, Gap, catch_up, excluded_between, latest_until
+from sexton.domain.fires import (
+    COUNT_TO,
+    FEW,
+    CatchUp,
+    Gap,
+    catch_up,
+    closed_between,
+    excluded_between,
+    latest_until,
+)
 from sexton.domain.policy import Policy
 from sexton.domain.schedule import Rule
 from sexton.domain.when import Calendar, Timetable
@@ -161,14 +170,123 @@ def test_too_many_to_count_are_not_counted() -> None:
     assert answer.gaps == (Gap(behind, behind + DAY, None, "missed"),)
 
 
-def test_what_jitter_may_still_hold_back_is_not_passed_over() -> None:
-    """The fire of 10:40 may come until 10:50: at 10:45 it is not late yet."""
+def fires_of(late: Rule, first: datetime, now: datetime, seed: int) -> list[datetime]:
+    """Each that its jitter lets come by now, one at a time."""
+    found, at = [], first
+    while (fire_at := late.timetable.fire_at(at, ANCHOR, seed)) <= now:
+        found.append(fire_at)
+        following = late.timetable.after(at, ANCHOR)
+        if following is None:
+            break
+        at = following
+    return found
+
+
+def seed_with(late: Rule, at: datetime, least: timedelta, most: timedelta) -> int:
+    """A schedule whose fire of this instant is held up by so much."""
+    return next(
+        seed
+        for seed in range(10_000)
+        if least <= late.timetable.fire_at(at, ANCHOR, seed) - at <= most
+    )
+
+
+def test_what_jitter_still_holds_back_is_not_passed_over() -> None:
+    """The fire of 10:40 may come until 10:50: at 10:45 it depends on the schedule."""
     late = rule(timetable(cron="*/10 * * * *", jitter="10m"), misfire="skip")
-    behind = utc("2026-03-01 10:00:00")
-    answer = catch_up(late, behind, behind + 45 * 60 * SECOND, ANCHOR)
+    behind, minute = utc("2026-03-01 10:00:00"), 60 * SECOND
+    last = behind + 40 * minute
+    held_up = seed_with(late, last, 6 * minute, 10 * minute)
+    answer = catch_up(late, behind, behind + 45 * minute, ANCHOR, held_up)
     assert answer.fire is None
-    assert answer.gaps == (Gap(behind, behind + 30 * 60 * SECOND, 4, "missed"),)
-    assert answer.next == behind + 40 * 60 * SECOND
+    assert answer.gaps == (Gap(behind, behind + 30 * minute, 4, "missed"),)
+    assert answer.next == last
+    at_once = seed_with(late, last, 0 * minute, 4 * minute)
+    answer = catch_up(late, behind, behind + 45 * minute, ANCHOR, at_once)
+    assert answer.gaps == (Gap(behind, last, 5, "missed"),)
+
+
+def test_grace_counts_from_the_fire_and_not_from_before_its_jitter() -> None:
+    """Due at 06:58 by its jitter and found at 07:08, a fire is ten minutes late, not 68."""
+    late = rule(timetable(cron="0 6 * * *", jitter="1h"))
+    at = utc("2026-01-05 06:00")
+    seed = seed_with(late, at, timedelta(minutes=50), HOUR)
+    fire_at = late.timetable.fire_at(at, ANCHOR, seed)
+    assert catch_up(late, at, fire_at + timedelta(minutes=10), ANCHOR, seed).fire == at
+    assert catch_up(late, at, fire_at + HOUR, ANCHOR, seed).fire == at
+    assert catch_up(late, at, fire_at + HOUR + MOMENT, ANCHOR, seed).fire is None
+
+
+def test_jitter_is_no_excuse_for_making_what_the_policy_skips() -> None:
+    """Within its three hours of jitter, but two hours after its own fire."""
+    for policy in ({"misfire": "skip"}, {"misfire": "latest", "grace": "1m"}):
+        late = rule(timetable(cron="0 6 * * *", jitter="3h"), **policy)
+        at = utc("2026-01-05 06:00")
+        seed = seed_with(late, at, timedelta(0), timedelta(minutes=5))
+        now = late.timetable.fire_at(at, ANCHOR, seed) + 2 * HOUR
+        answer = catch_up(late, at, now, ANCHOR, seed)
+        assert answer.fire is None
+        assert answer.gaps == (Gap(at, at, 1, "missed"),)
+
+
+@pytest.mark.parametrize("kind", ["random", "fixed"])
+def test_one_fire_stands_for_an_outage_however_long_the_jitter(kind: str) -> None:
+    """An hour's outage of every minute with ten minutes of jitter: one fire, and not ten."""
+    late = rule(timetable(every="1m", jitter="10m", jitter_kind=kind))
+    now = ANCHOR + HOUR
+    for seed in range(50):
+        behind: datetime | None = ANCHOR + timedelta(minutes=1)
+        made = []
+        while behind and late.timetable.fire_at(behind, ANCHOR, seed) <= now:
+            answer = catch_up(late, behind, now, ANCHOR, seed)
+            made += [] if answer.fire is None else [answer.fire]
+            behind = answer.next
+        assert len(made) == 1
+        due = fires_of(late, ANCHOR + timedelta(minutes=1), now, seed)
+        assert late.timetable.fire_at(made[0], ANCHOR, seed) == due[-1]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(
+        [
+            {"every": 60, "jitter": 600},
+            {"cron": "*/7 3-5,9 * * *", "jitter": 3000},
+            {"cron": "*/5 * * * *", "jitter": 900, "jitter_kind": "fixed"},
+            {"cron": "0 6 * * *", "jitter": 7200},
+        ]
+    ),
+    st.sampled_from(["latest", "skip", "all"]),
+    st.sampled_from([0.0, 60.0, 3600.0, 86_400.0]),
+    st.integers(0, 1000),
+    st.integers(0, 100_000),
+)
+def test_every_fire_of_an_outage_with_jitter_gets_the_right_decision(
+    when: dict[str, Any], misfire: str, grace: float, seed: int, seconds: int
+) -> None:
+    late = rule(timetable(**when), misfire=misfire, grace=grace)
+    table = late.timetable
+    first = table.after(ANCHOR, ANCHOR)
+    assert first is not None
+    now = table.fire_at(first, ANCHOR, seed) + timedelta(seconds=seconds)
+    due = fires_of(late, first, now, seed)
+    decided: dict[datetime, str] = {}
+    behind: datetime | None = first
+    while behind is not None and table.fire_at(behind, ANCHOR, seed) <= now:
+        answer = catch_up(late, behind, now, ANCHOR, seed)
+        for gap in answer.gaps:
+            for tick in table.ticks(gap.first - MOMENT, gap.last, ANCHOR):
+                decided[table.fire_at(tick.at, ANCHOR, seed)] = gap.decision
+        if answer.fire is not None:
+            decided[table.fire_at(answer.fire, ANCHOR, seed)] = "fired"
+        behind = answer.next
+    young = [each for each in due if each >= now - timedelta(seconds=grace)]
+    wanted = dict.fromkeys(due, "missed")
+    if misfire == "all":
+        wanted |= dict.fromkeys(young, "fired")
+    elif misfire == "latest":
+        wanted |= dict.fromkeys(young, "coalesced") | dict.fromkeys(young[-1:], "fired")
+    assert decided == wanted
 
 
 YEARS_OF_SECONDS = {
@@ -212,3 +330,56 @@ def test_a_gap_of_more_than_anyone_counts_reaches_to_the_next_fire() -> None:
     assert following == utc("2026-03-02 06:00")
     gap = excluded_between(table, last, following, ANCHOR)
     assert gap == Gap(utc("2026-03-01 20:00"), following - MOMENT, None, "excluded")
+
+
+@pytest.mark.parametrize("when_excluded", ["skip", "next_day"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"every": 10},
+        {"every": 10, "starts_at": "2026-01-01T00:00:03Z"},
+        {"cron": "*/20 * * * *"},
+        {"cron": "*/30 2-21 * * *", "ends_at": "2026-03-09T00:00:00Z"},
+        {"any": ["0 * * * *", {"every": 3601}]},
+    ],
+)
+def test_what_lies_between_two_fires_is_what_the_calendars_took_out(
+    when: dict[str, Any], when_excluded: str
+) -> None:
+    """The quick answer against going through what was refused, one by one."""
+    nights = {"nights": CALENDARS["nights"]}
+    table = timetable(nights, exclude=["nights"], when_excluded=when_excluded, **when)
+    at = utc("2026-03-01 19:00")
+    for tried in range(50):
+        following = table.after(at, ANCHOR)
+        if following is None:
+            assert tried > 10
+            break
+        refused = [tick.at for tick in table.excluded(at, following, ANCHOR)]
+        gap = closed_between(table, at, following, ANCHOR)
+        if not refused:
+            assert gap is None
+        else:
+            assert gap is not None
+            assert gap.first == refused[0]
+            if gap.fires is None:
+                assert len(refused) > FEW
+                assert refused[-1] <= gap.last < following
+            else:
+                assert (gap.last, gap.fires) == (refused[-1], len(refused))
+        at = following if refused else at + (following - at) * 7
+
+
+def test_closing_time_of_thousands_of_schedules_takes_no_time_at_all() -> None:
+    """2,000 intervals, each with an anchor of its own, that a calendar takes 5,400 fires from."""
+    hours = Calendar.of(windows=["mon-fri 09:00-17:00"])
+    table = timetable({"hours": hours}, every=10, only=["hours"])
+    closing = utc("2026-03-02 16:59:50")
+    began = perf_counter()
+    for n in range(2000):
+        anchor = ANCHOR + n * timedelta(milliseconds=4)
+        gap = closed_between(table, closing + (anchor - ANCHOR), closing + 16 * HOUR, anchor)
+        assert gap is not None
+        assert gap.fires is not None
+        assert gap.fires > 5000
+    assert perf_counter() - began < 1.0

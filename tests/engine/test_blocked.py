@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from sexton import Job, Retry, Sexton
-from sexton.domain.outcome import Failed, Lost, Outcome, Released, Snoozed
+from sexton.domain.outcome import Failed, Lost, Outcome, Released, Snoozed, Succeeded
 from sexton.domain.transitions import SUCCEEDED, Settlement
 from sexton.errors import Unavailable
 from sexton.flow import stray
@@ -54,7 +54,7 @@ async def test_a_cancel_committed_while_a_settlement_waits_for_its_row_ends_the_
         [claim] = await worker.claim()
         await worker.rows("set lock_timeout = '60s'")
         async with connection.transaction():
-            await connection.fetch(statement("cancel", "sexton"), [enqueued.id], None)
+            await connection.fetch(statement("cancel", "sexton"), [enqueued.id], None, None)
             settling = asyncio.create_task(worker.settle(claim, outcome))
             await somebody_waits(database_url)
         assert await settling
@@ -62,6 +62,37 @@ async def test_a_cancel_committed_while_a_settlement_waits_for_its_row_ends_the_
         assert job is not None
         assert job.state == "cancelled"
     await connection.close()
+
+
+@pytest.mark.parametrize(
+    "outcome", [Succeeded('"x"'), Failed("x"), Failed("x", permanent=True), Released()]
+)
+async def test_progress_committed_again_and_again_while_a_settlement_waits_loses_no_outcome(
+    outcome: Outcome, address: Address, database_url: str
+) -> None:
+    one, two = await asyncpg.connect(database_url), await asyncpg.connect(database_url)
+    said = "update sexton.job set progress = $1"
+    async with hands(address) as worker:
+        enqueued = await worker.enqueue()
+        [claim] = await worker.claim()
+        await worker.rows("set lock_timeout = '60s'")
+        first = one.transaction()
+        await first.start()
+        await one.execute(said, "1")
+        waiting = asyncio.create_task(two.execute("begin; update sexton.job set progress = '2'"))
+        await somebody_waits(database_url)
+        settling = asyncio.create_task(worker.settle(claim, outcome))
+        while await one.fetchval("select count(*) from pg_locks where not granted") < 2:
+            await asyncio.sleep(0.005)
+        await first.commit()
+        await waiting
+        await two.execute("commit")
+        assert await settling
+        job = await worker.store.history.job(enqueued.id)
+        assert job is not None
+        assert [each.outcome for each in job.attempts] != []
+    await one.close()
+    await two.close()
 
 
 async def test_settlements_lock_jobs_in_the_order_in_which_cancelling_does(

@@ -251,7 +251,7 @@ async def test_what_a_sweep_found_is_not_forgotten_by_a_claim_on_its_way(
             await worker.enqueue("late")
             await worker.rows("update sexton.job set due_at = due_at - interval '1 h' "
                               "where task = 'late'")  # fmt: skip
-            claimer._since[0] = BEGINNING.replace(year=2001)
+            claimer._since[1, 0] = BEGINNING.replace(year=2001)
             return claims
 
         with monkeypatch.context() as patched:

@@ -161,7 +161,7 @@ async def test_a_transaction_held_open_elsewhere_does_not_slow_limited_claims_wi
             await put(worker, "last")
             [claim] = await claimer.run_once(50, worker.worker)
         await holder.close()
-        place = claimer._places["t"]
+        place = claimer._places["t", 1]
         assert place.since.timestamp() > claim.due - 60, "it begins where the last was found"
 
 

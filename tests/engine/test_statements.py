@@ -52,18 +52,19 @@ async def test_the_hot_statements_go_by_index_even_without_statistics(database_u
     try:
         lanes = list(PRIORITIES)
         since = [BEGINNING] * len(lanes)
-        claim = await plan(connection, "claim", "default", 500, 1, lanes, since, 60.0, None)
-        assert claim.count("job_claimable") == 3, claim
+        first = [1] * len(lanes)
+        claim = await plan(connection, "claim", "default", 500, 1, first, lanes, since, 60.0, None)
+        assert claim.count("job_claimable") == 4, claim
         assert "Seq Scan on job" not in claim
         one = [1], [1], ["succeeded"], ["succeeded"], [None], [None], [None], [None], None
         settle = await plan(connection, "settle", *one)
         assert "job_pkey" in settle, settle
         assert "job_running" not in settle, settle
         assert "Seq Scan on job" not in settle
-        renew = await plan(connection, "renew", 1, None)
+        renew = await plan(connection, "renew", 1, None, None)
         assert "cancel_request_worker" in renew
         assert "Index Cond: (id = request.job_id)" in renew, "from the requests, not from the jobs"
-        ahead = await plan(connection, "outlook", "default", lanes, since, None)
+        ahead = await plan(connection, "outlook", "default", first, lanes, since, None)
         assert "job_claimable" in ahead
     finally:
         await connection.close()

@@ -1,5 +1,6 @@
 """One bad schedule never stops the others: put aside if it cannot be fired, passed by if locked."""
 
+import asyncpg
 import pytest
 
 from sexton.store.connection import Address
@@ -59,6 +60,46 @@ async def test_a_schedule_that_cannot_be_written_is_put_aside_and_the_others_are
                 assert len(await node.jobs(id)) == 1
         node.clock.advance(1)
         assert (await node.fire()).moved == 38
+
+
+FAIL = """
+create function fail() returns trigger language plpgsql as
+$$ begin raise exception 'no room' using errcode = tg_argv[0]; end $$
+"""
+
+
+@pytest.mark.parametrize(
+    "code", ["53100", "53200", "54000", "42501", "58030"],
+    ids=["disk full", "out of memory", "too many notifications", "no privilege", "input/output"],
+)  # fmt: skip
+async def test_a_fault_of_the_server_is_waited_for_and_no_schedule_is_blamed(
+    address: Address, code: str
+) -> None:
+    async with hands(address) as node:
+        await schedules.add(node.store.source, node.now, count=5)
+        await node.rows(FAIL)
+        await node.rows(
+            "create trigger fail before insert on sexton.job "
+            f"for each row execute function fail('{code}')"
+        )
+        with pytest.raises(asyncpg.PostgresError, match="no room"):
+            await node.fire()
+        assert await node.value("select count(*) from sexton.schedule where state = 'active'") == 5
+        await node.rows("drop trigger fail on sexton.job")
+        assert (await node.fire()).jobs == 5
+
+
+async def test_the_fire_that_a_quarantine_leaves_out_is_recorded_as_missed(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        bad = await node.add(node.now)
+        await node.rows("update sexton.schedule set expires_in = '293000 years'")
+        await node.fire()
+        assert (await node.schedule(bad))["state"] == "quarantined"
+        [gap] = await node.rows("select * from sexton.gap")
+        assert (gap["schedule_id"], gap["decision"], gap["first_at"]) == (bad, "missed", node.now)
+        assert gap["fires"] is None
 
 
 BROKEN = {

@@ -272,7 +272,7 @@ async def test_no_tenants_backlog_hides_anothers(
         shares = Counter(
             row[0]
             for row in await node.rows(
-                "select tenant_id from (select * from sexton.job order by id limit 66) as job "
+                "select job.tenant_id from (select * from sexton.job order by id limit 66) as job "
                 "join sexton.schedule on schedule.id = job.schedule_id"
             )
         )

@@ -1,12 +1,22 @@
 """From what was read to what is to be written: pure, each distinct question answered once."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from sexton.domain.policy import Policy
 from sexton.domain.schedule import Rule
 from sexton.domain.when import Calendar, Definition
-from sexton.flow.decide import decide_due, decide_late
+from sexton.flow import decide
+from sexton.flow.decide import (
+    _following,
+    decide_due,
+    decide_due_in_turns,
+    decide_late,
+    decide_late_in_turns,
+)
 from sexton.store.due import Batch, DueRow
 
 from ..domain.when.instants import timetable, utc
@@ -209,3 +219,49 @@ def test_a_batch_in_two_halves_is_the_same_batch() -> None:
         for name in Batch.__dataclass_fields__:
             getattr(together, name).extend(getattr(half, name))
     assert together == whole
+
+
+def test_a_late_fire_is_judged_by_its_own_jitter() -> None:
+    """Two schedules of one rule, found at the same instant: one beyond its grace, one within."""
+    jittered = rule({"grace": 600}, cron="0 12 * * *", jitter="1h")
+    fires = {n: jittered.timetable.fire_at(NOON, NOON, n).timestamp() for n in range(1, 200)}
+    early, late = min(fires, key=fires.__getitem__), max(fires, key=fires.__getitem__)
+    read = [row(n, at=fires[n], scheduled=T) for n in (early, late)]
+    batch = decide_late(read, {7: jittered}, NOON + timedelta(hours=1, minutes=5)).batch
+    assert batch.firing == [False, True]
+    assert (batch.gap_ids, batch.gaps_decision) == ([early], ["missed"])
+
+
+def test_what_a_node_has_decided_it_need_not_compute_again_when_it_wakes() -> None:
+    hours = Calendar.of(windows=["09:00-12:30"])
+    gated = rule(every=10, only=["hours"], calendars={"hours": hours})
+    read = [row(n, at=T + 1790 + n / 1000, anchor=T + n / 1000) for n in range(50)]
+    once = decide_due(read, {7: gated}).batch
+    assert set(once.gaps_fires) == {(20 * 3600 + 1800) // 10}
+    kept = _following.cache_info().hits
+    assert decide_due(read, {7: gated}).batch == once
+    assert _following.cache_info().hits == kept + 50
+
+
+async def test_others_have_their_turn_while_a_long_row_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever renews the node's lease does not wait until thousands have been decided."""
+    monkeypatch.setattr(decide, "TURN", 0.0)
+    read = [row(n) for n in range(100)]
+    rules: dict[int, Rule | str] = {7: rule(cron="*/5 * * * *")}
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    assert (await decide_due_in_turns(read, rules)).batch == decide_due(read, rules).batch
+    now = NOON + timedelta(minutes=7)
+    late = (await decide_late_in_turns(read, rules, now)).batch
+    assert late == decide_late(read, rules, now).batch
+    beside.cancel()
+    assert turns >= 200

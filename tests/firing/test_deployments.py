@@ -35,13 +35,13 @@ async def test_nodes_that_declare_different_schedules_fire_all_that_is_deployed_
     async with fleet(database_url) as nodes, app:
         began = await nodes.value("select clock_timestamp()")
         old = [nodes.start(declares="both old", sync=1, version="1.0")]
-        await nodes.so(f"select ({NAMES}) = array['both', 'old']")  # noqa: S608
+        await nodes.so(f"select ({NAMES}) = array['both', 'old']")
         old += [nodes.start(declares="both old", version="1.0") for _ in range(2)]
         await nodes.shared_by(*old)
         await goes_on(nodes, "both", "old")
 
         new = nodes.start(declares="both new", sync=1, version="1.1")
-        await nodes.so(f"select ({NAMES}) = array['both', 'new']")  # noqa: S608
+        await nodes.so(f"select ({NAMES}) = array['both', 'new']")
         await nodes.shared_by(*old, new)
         stranger = nodes.start(declares="something else", version="2.0")
         await nodes.shared_by(*old, new, stranger)

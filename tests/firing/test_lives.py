@@ -8,6 +8,7 @@ import pytest
 
 from sexton import Sexton
 from sexton.domain.outcome import Cancelled, Failed, Outcome, Succeeded
+from sexton.domain.transitions import Settlement
 from sexton.errors import InvalidSchedule
 from sexton.flow import reap
 from sexton.store.connection import Address
@@ -38,6 +39,7 @@ POLICIES: list[dict[str, Any]] = [
 ]
 OUTCOMES: list[Outcome] = [Succeeded(), Failed("no"), Failed("no", permanent=True), Cancelled()]
 ABSENT = (11.0, 45.0, 400.0, 7200.0)
+DONE = Settlement("succeeded", "succeeded")
 
 
 class Life:
@@ -133,10 +135,14 @@ class Life:
         await self.recover()
         while (await self.node.fire()).moved:
             pass
-        freed = True
-        while freed:
-            await self.node.rows("delete from sexton.job where after_job is null")
-            freed = await self.node.store.due.let_go() > 0
+        while jobs := await self.node.rows(
+            "select id, fence, claimed_by from sexton.job where after_job is null"
+        ):
+            running = [(job["id"], job["fence"], DONE) for job in jobs if job["claimed_by"]]
+            if running:
+                await self.node.store.jobs.settle(running)
+            await self.app.cancel(*(job["id"] for job in jobs if not job["claimed_by"]))
+            await self.node.store.due.let_go()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -163,6 +163,46 @@ async def test_one_that_cannot_be_computed_is_quarantined_and_the_others_go_on(
         assert caplog.text.count("is quarantined") == 2
 
 
+async def test_an_edit_that_takes_its_time_holds_up_only_its_own_schedule(app: Sexton) -> None:
+    async with living(app) as live:
+        first = await live.soon()
+        others = [await live.add(first, when=OFTEN, policy=ALLOW) for _ in range(5)]
+        held = await live.add(first, when=OFTEN, policy=ALLOW)
+        await live.decided(held, 2)
+        async with live.connection.transaction():
+            await live.connection.execute(
+                "select from sexton.due where schedule_id = $1 for update", held
+            )
+            # It is met once, which takes as long as a lock is waited for; then no more.
+            until = await live.now() + 4 * SECOND
+            for id in others:
+                await live.so(
+                    "select max(fire_at) > $2 from sexton.fire where schedule_id = $1", id, until
+                )
+            stalls = await live.value(
+                "select count(distinct fire_at) from sexton.fire "
+                "where schedule_id = any ($1) and fire_at > $2 "
+                "and decided_at - fire_at > interval '900 milliseconds'",
+                *(others, until - 2 * SECOND),
+            )
+            assert not stalls
+        await live.so(
+            "select max(fire_at) > $2 from sexton.fire where schedule_id = $1", *(held, until)
+        )
+
+
+async def test_firing_does_not_wait_for_what_else_the_node_does(app: Sexton) -> None:
+    """A new rule is read while a statement of the keeping takes its time."""
+    async with living(app) as live:
+        await live.decided(await live.add(await live.soon(), when=OFTEN, policy=ALLOW), 1)
+        slow = asyncio.create_task(live.node._store.source.fetch("select pg_sleep(20)"))
+        fresh = await live.add(await live.soon(), when={"every": 0.3}, policy=ALLOW)
+        assert await live.decided(fresh, 2) == ["fired", "fired"]
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+
+
 async def test_a_node_that_cannot_fire_says_so_and_goes_on_by_itself(
     app: Sexton, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sexton import InvalidSchedule
-from sexton.domain.backfill import BackfillView, past_fires
+from sexton.domain.backfill import BackfillView, PastFire, past_fires
+from sexton.domain.when.timetable import Planned
 from sexton.flow import backfill
 from sexton.flow.backfill import Backfiller
 from sexton.store.connection import Address
@@ -176,6 +177,51 @@ async def test_days_of_long_ago_have_room_in_the_ledger(address: Address) -> Non
         id = await d.schedules.backfill("beat", "2019-06-01T00:00:00Z", d.now, rate=1000)
         assert (await run(d, id)).fired == 7
         assert {at.year for at, _ in await jobs(d)} == set(range(2020, 2027))
+
+
+async def test_a_backfill_of_more_days_than_the_ledger_can_have_tables_for_is_refused(
+    address: Address,
+) -> None:
+    async with desk(address) as d:
+        await d.add(cron="0 0 * * *")
+        with pytest.raises(InvalidSchedule, match="from_: it has fires on more than 1,000 days"):
+            await d.schedules.backfill("beat", "1990-01-01T00:00:00Z", d.now)
+
+
+async def test_what_the_ledger_has_forgotten_is_not_fired_a_second_time(address: Address) -> None:
+    """Neither what the schedule fired itself, nor what an earlier backfill did."""
+    async with desk(address) as d:
+        began = d.now
+        await d.hands.store.history.set_retention(86400.0, None, False)
+        await d.add(cron="0 * * * *", overlap="allow")
+        old = await d.schedules.backfill("beat", d.at(-7200), d.now, rate=1000)
+        assert (await run(d, old)).fired == 2
+        for _ in range(5 * 24):
+            d.clock.advance(3600)
+            await d.hands.fire()
+        while await d.hands.store.history.drop_bucket():
+            pass
+        for first, end in ((began, began + timedelta(hours=5)), (d.at(-6 * 86400), began)):
+            with pytest.raises(InvalidSchedule, match="is not known any more"):
+                await d.schedules.backfill("beat", first, end)
+        known = d.now - timedelta(hours=20)
+        again = await d.schedules.backfill("beat", known, d.now, rate=1000)
+        assert (await run(d, again)).fired == 0
+
+
+async def test_a_backfill_read_before_a_cancel_fires_nothing_after_it(address: Address) -> None:
+    async with desk(address) as d:
+        await d.add(cron="* * * * *")
+        await d.schedules.backfill("beat", d.at(-3600), d.now, rate=1000)
+        [read] = await d.hands.store.backfills.under_way(1)
+        await d.schedules.cancel("beat")
+        planned = Planned(d.at(-60), d.at(-60))
+        fires = [PastFire(planned, "ring", "{}")]
+        fired = await d.hands.store.backfills.fire(
+            d.hands.lead, read, fires, next_at=read.to_at, over=True
+        )
+        assert fired is None
+        assert await jobs(d) == []
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ async def test_a_schedule_that_is_added_while_its_calendar_changes_goes_by_the_n
         other = await d.hands.connect()
         await other.execute("begin")
         await other.fetch(
-            "select pg_advisory_xact_lock(hashtextextended('sexton.hold:' || 'calendar', 0))"
+            "select pg_advisory_xact_lock(hashtextextended('sexton.hold:' || 'calendar:1', 0))"
         )
         adding = asyncio.create_task(
             d.schedules.add("beat", "ring", cron="*/10 * * * *", exclude="lunch")
@@ -144,3 +144,54 @@ async def test_a_schedule_that_is_added_while_its_calendar_changes_goes_by_the_n
         )
         await other.execute("commit")
         assert (await adding).next_fire_at == d.at(1800)
+
+
+async def test_what_is_over_goes_by_the_new_calendar_too(address: Address) -> None:
+    """Or the calendar could never be removed, nor its next change be seen by what begins again."""
+    async with desk(address) as d:
+        await d.app.calendars.put("freeze", dates=["2031-01-01"])
+        await d.add("once", at=d.at(60), exclude="freeze")
+        await d.add("few", every=60, max_fires=1, exclude="freeze")
+        await d.add("closed", at=d.at(3600), exclude="freeze")
+        await d.hands.fire_until(d.at(60), 30)
+        day = d.now.date().isoformat()
+        assert await d.app.calendars.put("freeze", dates=[day]) == 3
+        views = {each.name: each for each in await d.schedules.list()}
+        assert {each.state for each in views.values()} == {"ended"}
+        assert await d.app.calendars.put("freeze", dates=["2032-01-01"]) == 3
+        states = {each.name: each.state for each in await d.schedules.list()}
+        assert states == {"once": "ended", "few": "ended", "closed": "active"}
+        pinned = await d.hands.rows(
+            "select distinct substring(rule.definition from '\"version\":([0-9]+)') as version "
+            "from sexton.schedule join sexton.rule on rule.id = schedule.rule_id"
+        )
+        assert [int(row["version"]) for row in pinned] == [
+            (await d.app.calendars.get("freeze")).version
+        ]
+        d.clock.advance(7200)
+        found = await d.app.audit(d.at(-7300), d.now)
+        assert (found.missing, found.unexpected) == (1, 0), "only what nobody has fired"
+
+
+async def test_a_pause_that_is_over_when_a_calendar_changes_ends_when_it_was_to(
+    address: Address,
+) -> None:
+    async with desk(address) as d:
+        await d.app.calendars.put("freeze", dates=["2031-01-01"])
+        await d.add(every=60, exclude="freeze", misfire="all", overlap="allow")
+        begun = d.now
+        await d.schedules.pause("beat", until=d.at(100))
+        d.clock.advance(150)
+        await d.app.calendars.put("freeze", dates=["2032-01-01"])
+        view = await d.schedules.get("beat")
+        assert (view.state, view.until, view.next_fire_at) == ("active", None, d.at(30))
+        versions = await d.schedules.versions("beat")
+        assert [each.ended_by for each in versions] == [None, "calendar", "resume", "pause"]
+        assert versions[1].since == begun + timedelta(seconds=100)
+        assert [(first, decision) for first, _, _, decision in await d.gaps()] == [
+            (begun + timedelta(seconds=60), "paused")
+        ]
+        assert [row[:2] for row in await d.ledger()] == [
+            (begun + timedelta(seconds=120), "superseded")
+        ]
+        assert (await d.app.audit(begun, d.now)).clean

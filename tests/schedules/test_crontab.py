@@ -129,3 +129,17 @@ async def test_a_task_that_does_not_take_a_command_is_refused(app: Sexton) -> No
     async with app:
         with pytest.raises(InvalidSchedule, match="has no argument 'command'"):
             await app.schedules.import_crontab("@daily a", ring)
+
+
+async def test_a_line_that_an_operator_has_cancelled_stays_so_when_the_file_comes_again(
+    app: Sexton,
+) -> None:
+    text = "0 5 * * * /bin/x\n0 6 * * * /bin/y\n"
+    async with app:
+        names = [line.name for line, _ in (await app.schedules.import_crontab(text, "sh")).lines]
+        await app.schedules.cancel(names[0], "never again")
+        for file in (text, text.replace("0 5", "0 4").replace("0 6", "0 7")):
+            again = await app.schedules.import_crontab(file, "sh")
+            assert again.lines[0][1] == "stays cancelled"
+            assert (await app.schedules.get(names[0])).state == "cancelled"
+        assert again.lines[1][1] == "changed"

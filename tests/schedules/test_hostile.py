@@ -1,6 +1,7 @@
 """Names, arguments and options that cannot be right are refused with the field and the reason."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -25,6 +26,14 @@ async def test_a_name_that_cannot_be_kept_is_refused(app: Sexton, name: Any, why
         for refused in (
             app.schedules.add(name, "ring", every=5),
             app.schedules.get(name),
+            app.schedules.pause(name),
+            app.schedules.resume(name),
+            app.schedules.update(name, every=5),
+            app.schedules.cancel(name),
+            app.schedules.trigger(name),
+            app.schedules.backfill(name, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+            app.schedules.versions(name),
+            app.explain(name, datetime(2026, 1, 1, tzinfo=UTC)),
             app.calendars.put(name, dates=["2026-01-01"]),
         ):
             with pytest.raises(InvalidSchedule, match=f"^name: .*{why}"):
@@ -70,6 +79,25 @@ async def test_an_odd_name_is_a_name(app: Sexton, name: str) -> None:
         ({"every": 60, "max_fires": 0}, "max_fires: 0 is not a whole number of at least 1"),
         ({"every": 60, "exclude": "nosuch"}, "calendar 'nosuch' does not exist"),
         ({"every": 60, "jitter": object()}, "jitter"),
+        ({"every": 10**400}, "every: 1000+ is not a duration"),
+        ({"every": 60, "grace": 10**400}, "grace: 1000+ is not a duration"),
+        ({"every": 60, "expires_in": 10**400}, "expires_in: 1000+ is not a duration"),
+        ({"any": [{"cron": None}]}, "any: .* needs exactly one of cron"),
+        ({"every": 60, "exclude": "a\x00"}, "exclude: .* is not a calendar's name"),
+        ({"every": 60, "only": ["\ud800"]}, "only: .* is not a calendar's name"),
+        (
+            {"at": "9999-12-31T23:59:59", "timezone": "America/New_York"},
+            "at: .* is not between the years 1970 and 9000",
+        ),
+        ({"at": "0001-01-01T00:00:00", "timezone": "Asia/Tokyo"}, "at: .* not between the years"),
+        (
+            {"rrule": "RDATE:99991231T235959Z", "timezone": "Asia/Tokyo"},
+            "rrule: RDATE: .* is at the end of time",
+        ),
+        (
+            {"rrule": "RRULE:FREQ=DAILY\nEXDATE:00010101T000000Z", "timezone": "America/New_York"},
+            "rrule: EXDATE: .* is at the end of time",
+        ),
     ],
 )
 async def test_an_option_that_cannot_be_right_is_refused(
@@ -179,3 +207,92 @@ async def test_values_of_every_kind_are_written_so_that_they_read_the_same(app: 
         changed = await app.schedules.update("beat", queue="q")
         assert changed.next_fire_at == made.next_fire_at
         assert changed.said == {**made.said, "queue": "q"}
+
+
+@pytest.mark.parametrize("tenant", ["a\x00b", "\ud800", "", 7])
+async def test_a_tenant_that_cannot_be_one_is_refused(app: Sexton, tenant: Any) -> None:
+    async with app:
+        for refused in (
+            app.schedules.get("x", tenant=tenant),
+            app.schedules.list(tenant=tenant),
+            app.schedules.add("x", "ring", every=5, tenant=tenant),
+            app.calendars.list(tenant=tenant),
+            app.explain("x", datetime(2026, 1, 1, tzinfo=UTC), tenant=tenant),
+        ):
+            with pytest.raises(InvalidSchedule, match=r"^tenant: "):
+                await refused
+
+
+async def test_what_is_asked_for_oddly_is_refused_with_the_field(app: Sexton) -> None:
+    async with app:
+        await app.schedules.add("beat", "ring", every=60)
+        look = app.schedules
+        for field, refused in (
+            ("limit", look.list(limit=2**40)),
+            ("limit", look.list(limit="5")),  # type: ignore[arg-type]
+            ("limit", look.list(limit=0)),
+            ("after", look.list(after="\x00")),
+            ("tag", look.list(tag=7)),  # type: ignore[arg-type]
+            ("text", look.list(text="\ud800")),
+            ("task", look.list(task="\x00")),
+            ("state", look.list(state=["active"])),  # type: ignore[arg-type]
+            ("count", look.preview("beat", count="5")),  # type: ignore[arg-type]
+            ("count", look.preview("beat", count=True)),
+            ("limit", look.backfills(limit=-1)),
+            ("name", look.backfills("a\x00b")),
+            ("id", look.backfills(id=2**70)),
+            ("id", look.cancel_backfill("x")),  # type: ignore[arg-type]
+            ("id", look.cancel_backfill(2**70)),
+        ):
+            with pytest.raises(InvalidSchedule, match=f"^{field}: "):
+                await refused
+
+
+async def test_a_calendar_may_reach_to_the_end_of_time_in_every_zone(app: Sexton) -> None:
+    async with app:
+        await app.calendars.put("freeze", ranges=["2090-01-01T00:00/9999-12-31T23:59"])
+        await app.calendars.put("long ago", ranges=["0001-01-01T00:00/1999-01-01T00:00"])
+        for zone in ("America/New_York", "Asia/Tokyo", "UTC"):
+            made = await app.schedules.add(
+                zone, "ring", cron="0 0 * * *", timezone=zone, exclude=["freeze", "long ago"]
+            )
+            assert made.next_fire_at is not None
+        with pytest.raises(InvalidSchedule, match="never fires"):
+            await app.schedules.add("late", "ring", at="2091-01-01T00:00:00Z", exclude="freeze")
+
+
+async def test_windows_that_take_too_long_to_search_are_refused_when_they_are_registered(
+    app: Sexton,
+) -> None:
+    """288 windows of a second a day, an hourly rule that none of them lets through."""
+    times = [f"{hour:02}:{minute:02}" for hour in range(24) for minute in range(0, 60, 5)]
+    brief = ",".join(f"{each}:30-{each}:31" for each in times)
+    hourly = ",".join(f"{h:02}:10-{h:02}:20" for h in range(24))
+    async with app:
+        await app.calendars.put("brief", windows=[brief])
+        await app.calendars.put("hourly", windows=[hourly])
+        for name in ("brief", "hourly"):
+            began = perf_counter()
+            with pytest.raises(InvalidSchedule, match="no fire is found in time"):
+                await app.schedules.add(
+                    "x", "ring", cron="0 * * * *", only=name, when_excluded="next_day"
+                )
+            with pytest.raises(InvalidSchedule, match="never fires"):
+                await app.schedules.add("x", "ring", cron="0 * * * *", only=name)
+            assert perf_counter() - began < 15, "it was minutes"
+
+
+async def test_a_calendar_by_which_one_schedule_cannot_be_computed_is_changed_all_the_same(
+    app: Sexton,
+) -> None:
+    hourly = ",".join(f"{h:02}:10-{h:02}:20" for h in range(24))
+    async with app:
+        await app.calendars.put("open", windows=["00:00-12:00"])
+        await app.schedules.add(
+            "odd", "ring", cron="0 * * * *", only="open", when_excluded="next_day"
+        )
+        await app.schedules.add("fine", "ring", cron="15 * * * *", only="open")
+        assert await app.calendars.put("open", windows=[hourly]) == 2
+        odd, fine = await app.schedules.get("odd"), await app.schedules.get("fine")
+        assert (odd.state, fine.state) == ("quarantined", "active")
+        assert "no fire is found in time" in (odd.reason or "")

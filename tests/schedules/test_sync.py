@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sexton import InvalidSchedule, Plan, Sexton
+from sexton.flow.sync import Sync
 from sexton.store.connection import Address
 
 from .desk import Desk, desk
@@ -177,3 +178,108 @@ async def test_a_node_syncs_only_if_it_is_asked_to(app: Sexton) -> None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             assert [each.name for each in await app.schedules.list()] == ["ring"] * sync
+
+
+async def test_a_cancel_between_plan_and_change_stays(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator says stop while a deployment that changes the schedule is under way."""
+    async with desk(address) as d:
+        await deploy(release(d, a={"every": 60}, b={"every": 60}))
+        planned = Sync.plan
+
+        async def plan(self: Sync, **options: Any) -> Plan:
+            found = await planned(self, **options)
+            await d.verbs.cancel("a", "the operator says stop")
+            return found
+
+        monkeypatch.setattr(Sync, "plan", plan)
+        done = await deploy(release(d, a={"every": 30}, b={"every": 30}))
+        assert kinds(done) == {"a": "keep", "b": "change"}
+        assert "stays cancelled" in (done.steps[0].note or "")
+        view = await d.schedules.get("a")
+        assert (view.state, view.reason, view.version) == ("cancelled", "the operator says stop", 2)
+
+
+async def test_what_somebody_adds_between_plan_and_add_is_not_taken_over(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk(address) as d:
+        planned = Sync.plan
+
+        async def plan(self: Sync, **options: Any) -> Plan:
+            found = await planned(self, **options)
+            await d.verbs.add(d.schedules.spec("a", "ring", every=7))
+            return found
+
+        monkeypatch.setattr(Sync, "plan", plan)
+        with pytest.raises(InvalidSchedule, match="'a': somebody has just added it"):
+            await deploy(release(d, a={"every": 30}))
+        assert (await d.schedules.get("a")).said == {"every": 7}
+
+
+async def test_what_is_over_does_not_stand_in_the_way_of_a_deployment(address: Address) -> None:
+    """A one-shot that has fired, and one whose fires are used up, are edited; so is another."""
+    async with desk(address) as d:
+        at = d.at(30)
+        await deploy(release(d, once={"at": at}, few={"every": 60, "max_fires": 1}, c={"every": 5}))
+        await d.hands.fire_until(d.at(120), 5)
+        over = {each.name: each.state for each in await d.schedules.list()}
+        assert over == {"once": "ended", "few": "ended", "c": "active"}
+        edited = release(
+            d,
+            once={"at": at, "arguments": {"n": 2}},
+            few={"every": 60, "max_fires": 1, "arguments": {"n": 5}},
+            c={"every": 7},
+        )
+        plan = await plan_of(edited)
+        assert kinds(plan) == {"c": "change", "few": "keep", "once": "keep"}
+        assert [step.note for step in plan.of("keep")] == ["over: it would never fire"] * 2
+        assert kinds(await deploy(edited)) == kinds(plan)
+        assert (await d.schedules.get("c")).said == {"every": 7}
+        assert (await d.schedules.get("once")).version == 1
+        more = release(d, once={"at": d.at(60)}, few={"every": 60, "max_fires": 2}, c={"every": 7})
+        assert kinds(await deploy(more)) == {"c": "keep", "few": "change", "once": "change"}
+        assert {each.state for each in await d.schedules.list()} == {"active"}
+
+
+async def test_a_declaration_by_which_a_schedule_is_over_ends_it(address: Address) -> None:
+    """Left alone it would go on firing by what the code does not say any more."""
+    async with desk(address) as d:
+        await deploy(release(d, a={"every": 5}, b={"every": 5, "max_fires": 9}))
+        await d.hands.fire_until(d.at(20), 5)
+        ends = d.at(-1).isoformat()
+        over = release(d, a={"every": 5, "ends_at": ends}, b={"every": 5, "max_fires": 1})
+        plan = await plan_of(over)
+        assert kinds(plan) == {"a": "change", "b": "change"}
+        assert [(step.note, step.fires_after) for step in plan.steps] == [
+            ("over: it would never fire", ()),
+        ] * 2
+        await deploy(over)
+        for name in "ab":
+            view = await d.schedules.get(name)
+            assert (view.state, view.next_fire_at) == ("ended", None)
+        assert kinds(await deploy(over)) == {"a": "keep", "b": "keep"}
+
+
+async def test_what_is_wrong_with_one_declaration_says_which_it_is(address: Address) -> None:
+    async with desk(address) as d:
+        await deploy(release(d, fine={"every": 60}, odd={"every": 60}))
+        broken = release(d, fine={"every": 30}, odd={"every": 60, "exclude": "nosuch"})
+        for refused in (plan_of(broken), deploy(broken)):
+            with pytest.raises(InvalidSchedule, match=r"^'odd': calendar 'nosuch' does not exist"):
+                await refused
+
+
+async def test_an_operators_cancel_with_the_reason_of_a_retirement_is_the_operators(
+    address: Address,
+) -> None:
+    async with desk(address) as d:
+        code = release(d, a={"every": 60}, b={"every": 60})
+        await deploy(code)
+        await d.schedules.cancel("a", "retired")
+        await deploy(release(d))
+        views = [await d.schedules.get(name) for name in "ab"]
+        assert [(view.state, view.reason) for view in views] == [("cancelled", "retired")] * 2
+        assert kinds(await deploy(code)) == {"a": "keep", "b": "restore"}
+        assert (await d.schedules.get("a")).state == "cancelled"

@@ -553,3 +553,41 @@ def test_callers_without_an_event_loop_have_the_verbs_they_need(app: Sexton) -> 
     assert app.schedules.trigger_sync("beat", arguments={"n": 2}) == 1
     assert app.schedules.cancel_sync("beat", "over").reason == "over"
     app.close_sync()
+
+
+@pytest.mark.parametrize("verb", ["resume", "pause", "update", "put", "cancel"])
+async def test_a_pause_that_is_over_ends_when_it_was_to_whoever_comes_first(
+    address: Address, verb: str
+) -> None:
+    """Before the leader has seen that it is over, somebody does something else to the schedule."""
+    async with desk(address) as d:
+        begun = d.now
+        await d.add(every=60, misfire="all", overlap="allow")
+        await d.schedules.pause("beat", until=d.at(100))
+        d.clock.advance(130)
+        match verb:
+            case "resume":
+                await d.schedules.resume("beat")
+            case "pause":
+                await d.schedules.pause("beat", "another reason")
+            case "update":
+                await d.schedules.update("beat", every=90)
+            case "put":
+                await d.schedules.put("beat", "ring", every=45)
+            case "cancel":
+                await d.schedules.cancel("beat")
+        after = timedelta(seconds=100)
+        versions = await d.schedules.versions("beat")
+        [paused] = [each for each in versions if each.ended_by == "resume"]
+        assert (paused.state, paused.until) == ("paused", begun + after)
+        [gap] = await d.gaps()
+        assert gap == (begun + timedelta(seconds=60), begun + timedelta(seconds=60), 1, "paused")
+        if verb == "resume":
+            assert (await d.schedules.get("beat")).next_fire_at == begun + timedelta(seconds=120)
+            await d.hands.mark_late()
+            await d.hands.catch_up()
+            assert await d.ledger() == [(begun + timedelta(seconds=120), "fired", "catch_up")]
+        else:
+            word = "paused" if verb == "pause" else "superseded"
+            assert await d.ledger() == [(begun + timedelta(seconds=120), word, "due")]
+        assert (await d.app.audit(begun, d.now)).clean

@@ -11,8 +11,10 @@ from sexton.cli import output
 from sexton.cli.instants import Instant
 from sexton.cli.output import ExitCode, count, lasted, say, show, show_json
 from sexton.cli.parameters import Json, as_instant
-from sexton.cli.session import run
+from sexton.cli.progress import waiting
+from sexton.cli.session import at_database, options
 from sexton.domain.audit import SHOWN, WRONGS, Audit, Lag
+from sexton.store.schedules import DEFAULT_TENANT
 
 
 def audit(
@@ -36,9 +38,13 @@ def audit(
 
     async def check(app: Sexton) -> Audit:
         now = await (await app.client()).store.history.clock()
-        return await app.audit(from_.resolved(now), to.resolved(now), schedule=schedule)
+        tenant = options(context).tenant or DEFAULT_TENANT
+        return await app.audit(
+            from_.resolved(now), to.resolved(now), schedule=schedule, tenant=tenant
+        )
 
-    found = run(context, check)
+    with waiting("comparing every fire with the ledger", quiet=as_json):
+        found = at_database(context, check)
     if as_json:
         show_json(_as_json(found))
     else:
@@ -57,6 +63,7 @@ def _as_json(found: Audit) -> dict[str, Any]:
         "early": found.early,
         "lag": found.lag,
         "unexpected": found.unexpected,
+        "lost": found.lost,
         "pending": found.pending,
         "catch_up_lag": found.catch_up_lag,
         "decisions": found.decisions,

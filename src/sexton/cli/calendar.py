@@ -2,19 +2,23 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
-from sexton import Sexton
 from sexton.cli import output
-from sexton.cli.output import count, say, show, show_json, when
-from sexton.cli.parameters import Json
+from sexton.cli.complete import calendars
+from sexton.cli.output import count, say, say_more, show, show_json, when
+from sexton.cli.parameters import Cursor, Json, Limit
 from sexton.cli.session import run
-from sexton.store.calendars import CalendarView
+from sexton.cli.site import Site, gathered
+from sexton.remote.views import Calendar, Page
 
 commands = typer.Typer(
     no_args_is_help=True, help="Calendars: dates that schedules keep out of or in."
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The calendar's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The calendar's name.", autocompletion=calendars)
+]
 
 
 @commands.command("put")
@@ -40,27 +44,34 @@ def put_calendar(
 ) -> None:
     """Make a calendar, or give it this content; schedules that use it change with it."""
 
-    async def put(app: Sexton) -> tuple[int, CalendarView]:
-        changed = await app.calendars.put(
+    async def put(site: Site) -> Calendar:
+        return await site.calendars.put(
             name, dates=date or (), ranges=range_ or (), windows=window or (), timezone=timezone
         )
-        return changed, await app.calendars.get(name)
 
-    changed, view = run(context, put)
+    view = run(context, put)
+    changed = view.recomputed or 0
     if as_json:
-        show_json({"calendar": view, "schedules_changed": changed})
+        shown = msgspec.structs.replace(view, recomputed=None)
+        show_json({"calendar": shown, "schedules_changed": changed})
     else:
         say(f"calendar {name}, version {view.version}; {count(changed, 'schedule')} changed")
 
 
 @commands.command("ls")
-def list_calendars(context: typer.Context, as_json: Json = False) -> None:
+def list_calendars(
+    context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
+) -> None:
     """Calendars, by name."""
-    found = run(context, lambda app: app.calendars.list())
+
+    async def look(site: Site) -> Page[Calendar]:
+        return await gathered(site.calendars.list, limit=limit, cursor=cursor)
+
+    found = run(context, look)
     if as_json:
-        show_json({"calendars": found})
+        show_json({"calendars": found.items, "next": found.next})
         return
-    if not found:
+    if not found.items:
         say("no calendars")
         return
     made = output.table(
@@ -68,32 +79,35 @@ def list_calendars(context: typer.Context, as_json: Json = False) -> None:
         right=("version", "dates", "ranges", "windows"),
     )
     for each in found:
-        content = each.calendar
         output.row(
             made,
-            *(each.name, each.version, when(each.since), content.timezone or ""),
-            *(len(content.dates), len(content.ranges), len(content.windows)),
+            *(each.name, each.version, when(each.since), each.timezone or ""),
+            *(len(each.dates), len(each.ranges), len(each.windows)),
         )
     show(made)
+    say_more(found.next)
 
 
 @commands.command("show")
 def show_calendar(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """One calendar and all that is in it."""
-    view = run(context, lambda app: app.calendars.get(name))
+
+    async def look(site: Site) -> Calendar:
+        return await site.calendars.get(name)
+
+    view = run(context, look)
     if as_json:
         show_json(view)
         return
-    content = view.calendar
     show(
         output.facts(
             [
                 ("calendar", view.name),
                 ("version", f"{view.version}, since {when(view.since)}"),
-                ("timezone", content.timezone or "that of the schedule"),
-                ("dates", "\n".join(content.dates)),
-                ("ranges", "\n".join(content.ranges)),
-                ("windows", "\n".join(content.windows)),
+                ("timezone", view.timezone or "that of the schedule"),
+                ("dates", "\n".join(view.dates)),
+                ("ranges", "\n".join(view.ranges)),
+                ("windows", "\n".join(view.windows)),
             ]
         )
     )
@@ -102,7 +116,11 @@ def show_calendar(context: typer.Context, name: Name, as_json: Json = False) -> 
 @commands.command("rm")
 def remove_calendar(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """End a calendar; refused while a schedule uses it."""
-    run(context, lambda app: app.calendars.remove(name))
+
+    async def remove(site: Site) -> None:
+        await site.calendars.remove(name)
+
+    run(context, remove)
     if as_json:
         show_json({"removed": name})
     else:

@@ -1,22 +1,22 @@
 """sexton dead ls|show|redrive|purge"""
 
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from sexton import DeadJob, JobView, Sexton
 from sexton.cli import output
 from sexton.cli.instants import Instant
 from sexton.cli.jobs import described
-from sexton.cli.output import ExitCode, count, say, show, show_json, when
-from sexton.cli.parameters import JobId, Json, Limit, Queue, Task, as_instant
+from sexton.cli.output import ExitCode, count, say, say_more, show, show_json, when
+from sexton.cli.parameters import Cursor, JobId, Json, Limit, Queue, Task, as_instant
+from sexton.cli.progress import Bar, progress
 from sexton.cli.session import run
+from sexton.cli.site import Site, gathered
 from sexton.domain.given import LARGEST_ID
-from sexton.errors import ConfigurationError, UnknownJob
-from sexton.store.history import Redriven
+from sexton.errors import ConfigurationError
+from sexton.remote.views import Dead, DeadLine, Page, Redriven
 
 commands = typer.Typer(
     no_args_is_help=True, help="Jobs that will not be tried again by themselves."
@@ -36,7 +36,10 @@ Until = Annotated[
     typer.Option("--until", metavar="INSTANT", parser=as_instant, help="Died before: -5m."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All of them.")]
-Choose = Callable[[Sexton, bool], Awaitable[list[Redriven]]]
+# Each batch is a transaction of its own.
+BATCH = 1000
+# What a service looks at in one go.
+MOST = 10_000
 
 
 @commands.command("ls")
@@ -44,46 +47,61 @@ def list_dead(
     context: typer.Context,
     task: Task = None,
     queue: Queue = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="permanent|exhausted|expired", help="Only for this."),
+    ] = None,
+    error: Error = None,
+    since: Since = None,
+    until: Until = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
     """Dead jobs, newest first."""
+    filters = {"task": task, "queue": queue, "tag": tag, "reason": reason, "error": error}
 
-    async def look(app: Sexton) -> list[DeadJob]:
-        return await app.dead(task=task, queue=queue, limit=limit)
+    async def look(site: Site) -> Page[DeadLine]:
+        now = await site.now()
+        return await gathered(
+            site.dead,
+            from_=since and since.resolved(now),
+            to=until and until.resolved(now),
+            limit=limit,
+            cursor=cursor,
+            **filters,
+        )
 
-    dead = run(context, look)
+    found = run(context, look)
     if as_json:
-        show_json({"dead": dead})
+        show_json({"dead": found.items, "next": found.next})
         return
-    if not dead:
-        say("no dead jobs" + (" like that" if task or queue else ""))
+    if not found.items:
+        chosen = any(filters.values()) or since or until or cursor
+        say("no dead jobs" + (" like that" if chosen else ""))
         return
     made = output.table(
-        *("id", "task", "queue", "died", "tries", "reason", "arguments", "error"),
+        *("id", "task", "queue", "died", "tries", "reason", "key", "error"),
         right=("id", "tries"),
-        shrinks=("key", "arguments", "error"),
+        shrinks=("key", "error"),
     )
-    for job in dead:
+    for job in found:
         output.row(
             made,
             *(job.id, job.task, job.queue, when(job.died_at), job.attempt, job.reason),
-            *(output.compact(job.payload, 40), output.first_line(job.error, 100)),
+            *(job.key or "", output.first_line(job.error, 100)),
         )
     show(made)
-    if len(dead) == limit:
-        say(f"these are the newest {limit:,}; --limit shows more")
+    say_more(found.next)
 
 
 @commands.command("show")
 def show_dead(context: typer.Context, id: JobId, as_json: Json = False) -> None:
     """One dead job with its error and every attempt."""
 
-    async def look(app: Sexton) -> JobView:
-        job = await app.job(id)
-        if job.state != "dead":
-            raise UnknownJob(f"job {id} is {job.state}, not dead: see `sexton job show {id}`")
-        return job
+    async def look(site: Site) -> Dead:
+        return await site.dead_job(id)
 
     job = run(context, look)
     if as_json:
@@ -107,8 +125,30 @@ def redrive_dead(
     as_json: Json = False,
 ) -> None:
     """Give dead jobs another life: these, or those that the filters choose."""
-    choose = _chooser(ids, task, queue, error, since, until, everything, limit)
-    chosen = run(context, lambda app: choose(app, dry_run))
+    choice = _Choice(ids, task, queue, error, since, until, everything, limit)
+
+    async def redrive(site: Site, bar: Bar) -> list[Redriven]:
+        filters = await choice.filters(site)
+        if dry_run:
+            return (
+                await site.redrive(*choice.ids, **filters, limit=_few(limit), dry_run=True)
+            ).jobs
+        chosen: dict[int, Redriven] = {}
+        for part in choice.parts():
+            while len(chosen) < limit or part:
+                # Those that stay dead, because others hold their keys, are chosen every time.
+                dead = sum(not each.revived for each in chosen.values())
+                few = min(MOST, min(BATCH, limit - len(chosen)) + dead) if not part else BATCH
+                answer = await site.redrive(*part, **filters, limit=few)
+                fresh = [each for each in answer.jobs if each.id not in chosen]
+                chosen |= {each.id: each for each in fresh}
+                bar.step(sum(each.revived for each in fresh))
+                if part or not fresh:
+                    break
+        return [*chosen.values()]
+
+    with progress("jobs redriven", quiet=as_json) as bar:
+        chosen = run(context, lambda site: redrive(site, bar))
     revived = [each for each in chosen if each.revived]
     if as_json:
         show_json(
@@ -141,51 +181,78 @@ def purge_dead(
     as_json: Json = False,
 ) -> None:
     """Throw dead jobs away for good; asks first. Their history stays until its time."""
-    choose = _chooser(ids, task, queue, error, since, until, everything, limit)
+    choice = _Choice(ids, task, queue, error, since, until, everything, limit)
     if not yes and not sys.stdin.isatty():
         raise ConfigurationError("nobody is here to confirm it: give --yes")
-    chosen = [each.id for each in run(context, lambda app: choose(app, True))]
-    purged: list[int] = []
-    if chosen:
-        if not yes:
-            typer.confirm(f"Throw {count(len(chosen), 'dead job')} away for good?", abort=True)
-        purged = run(context, lambda app: app.purge(*chosen))
+
+    async def look(site: Site) -> list[int]:
+        filters = await choice.filters(site)
+        return (await site.purge(*choice.ids, **filters, limit=_few(limit), dry_run=True)).ids
+
+    async def purge(site: Site, bar: Bar) -> list[int]:
+        purged: list[int] = []
+        filters = await choice.filters(site)
+        for part in choice.parts():
+            while len(purged) < limit or part:
+                few = min(BATCH, limit - len(purged)) if not part else BATCH
+                gone = (await site.purge(*part, **filters, limit=few)).ids
+                purged += gone
+                bar.step(len(gone))
+                if part or not gone:
+                    break
+        return purged
+
+    if not yes:
+        many = len(run(context, look))
+        said = f"{many:,} or more dead jobs" if many == MOST else count(many, "dead job")
+        typer.confirm(f"Throw {said} away for good?", abort=True)
+    with progress("dead jobs thrown away", quiet=as_json) as bar:
+        purged = run(context, lambda site: purge(site, bar))
     if as_json:
         show_json({"purged": sorted(purged)})
     else:
         say(f"{count(len(purged), 'dead job')} thrown away")
-    _missing(ids, set(chosen))
+    _missing(ids, set(purged))
 
 
-def _chooser(
-    ids: list[int] | None,
-    task: str | None,
-    queue: str | None,
-    error: str | None,
-    since: Instant | None,
-    until: Instant | None,
-    everything: bool,
-    limit: int,
-) -> Choose:
+class _Choice:
     """Which jobs are meant; nothing is ever meant by saying nothing."""
-    filters: dict[str, Any] = {"task": task, "queue": queue, "error": error}
-    if not (ids or everything or since or until or any(filters.values())):
-        raise ConfigurationError(
-            "which ones? Give ids, or --task, --queue, --error, --since, --until, or --all"
-        )
 
-    async def choose(app: Sexton, dry_run: bool) -> list[Redriven]:
-        now = await (await app.client()).store.history.clock()
-        return await app.redrive(
-            *(ids or ()),
-            **filters,
-            since=since.resolved(now) if since else BEGINNING,
-            until=until.resolved(now) if until else None,
-            limit=limit,
-            dry_run=dry_run,
-        )
+    def __init__(
+        self,
+        ids: list[int] | None,
+        task: str | None,
+        queue: str | None,
+        error: str | None,
+        since: Instant | None,
+        until: Instant | None,
+        everything: bool,
+        limit: int,
+    ) -> None:
+        self.ids = ids or []
+        self._filters: dict[str, Any] = {"task": task, "queue": queue, "error": error}
+        self._since, self._until, self._everything = since, until, everything
+        if not (ids or everything or since or until or any(self._filters.values())):
+            raise ConfigurationError(
+                "which ones? Give ids, or --task, --queue, --error, --since, --until, or --all"
+            )
 
-    return choose
+    async def filters(self, site: Site) -> dict[str, Any]:
+        now = await site.now()
+        if not self.ids or self._since is not None:
+            since = self._since.resolved(now) if self._since else BEGINNING
+            self._filters["since"] = since
+        if self._until is not None:
+            self._filters["until"] = self._until.resolved(now)
+        return self._filters
+
+    def parts(self) -> list[list[int]]:
+        """The ids some at a time; without any, nothing but the filters."""
+        return [self.ids[nth : nth + BATCH] for nth in range(0, len(self.ids), BATCH)] or [[]]
+
+
+def _few(limit: int) -> int:
+    return min(limit, MOST)
 
 
 def _named(jobs: list[Redriven]) -> str:

@@ -1,9 +1,7 @@
-"""sexton schedule plan|sync|import: what code and files declare"""
+"""sexton schedule plan|sync: what code declares"""
 
-import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,12 +11,10 @@ from rich.text import Text
 from sexton import Sexton
 from sexton.cli import output
 from sexton.cli.locate import locate
-from sexton.cli.output import ExitCode, count, say, show, show_json, when
+from sexton.cli.output import ExitCode, say, show, show_json, when
 from sexton.cli.parameters import Json
-from sexton.cli.session import options, run, run_loop
-from sexton.crontab import Import
+from sexton.cli.session import options, run_loop
 from sexton.domain.plan import Plan, Step
-from sexton.errors import ConfigurationError
 
 commands = typer.Typer()
 _MARKS = {
@@ -115,77 +111,3 @@ def _described(step: Step) -> list[RenderableType]:
 
 def _fires(fires: tuple[datetime, ...]) -> str:
     return ", ".join(map(when, fires))
-
-
-@commands.command("import")
-def import_crontab(
-    context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A crontab; - reads stdin.")],
-    task: Annotated[
-        str, typer.Option("--task", help="The task that runs each command; it gets `command`.")
-    ],
-    timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Of lines without CRON_TZ; UTC."),
-    ] = None,
-    system: Annotated[
-        bool, typer.Option("--system", help="As /etc/crontab, with a user before the command.")
-    ] = False,
-    prefix: Annotated[str, typer.Option("--prefix", help="Before every name.")] = "",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out bad lines.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Each line of a crontab file as a schedule; again, it only changes what has changed."""
-    text = _read(file)
-
-    async def bring_in(app: Sexton) -> Import:
-        return await app.schedules.import_crontab(
-            text,
-            task,
-            timezone=timezone,
-            system=system,
-            prefix=prefix,
-            skip_bad=skip_bad,
-            dry_run=dry_run,
-        )
-
-    done = run(context, bring_in)
-    if as_json:
-        show_json(
-            {
-                "dry_run": dry_run,
-                "schedules": [{"done": what, "line": line} for line, what in done.lines],
-                "bad": done.bad,
-                "variables": dict(done.variables),
-            }
-        )
-    else:
-        _show_import(done, dry_run)
-    for bad in done.bad:
-        output.complain(f"line {bad.line}: {bad.why}")
-    if done.bad and not skip_bad:
-        raise typer.Exit(ExitCode.FINDING)
-
-
-def _show_import(done: Import, dry_run: bool) -> None:
-    made = output.table(
-        *("line", "name", "when", "command", "done"), right=("line",), shrinks=("name", "command")
-    )
-    for line, what in done.lines:
-        zone = f" {line.timezone}" if line.timezone else ""
-        output.row(made, line.line, line.name, line.cron + zone, line.command, what)
-    if done.lines:
-        show(made)
-    if done.variables:
-        say(f"not carried over: {', '.join(done.variables)}; the task's own environment counts")
-    would = "would be imported" if dry_run else "imported"
-    say(f"{count(len(done.lines), 'schedule')} {would}")
-
-
-def _read(file: str) -> str:
-    try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return raw.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {file}: {error}") from None

@@ -5,18 +5,21 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from sexton import Sexton
 from sexton.cli import output
+from sexton.cli.complete import schedules
 from sexton.cli.instants import Instant
 from sexton.cli.output import show, show_json
 from sexton.cli.parameters import Json, as_instant
 from sexton.cli.session import run
-from sexton.domain.explain import Explanation
+from sexton.cli.site import Site
+from sexton.remote.views import Explanation
 
 
 def explain(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The schedule's name.", autocompletion=schedules)
+    ],
     at: Annotated[
         Instant,
         typer.Option(
@@ -30,23 +33,22 @@ def explain(
 ) -> None:
     """Say what became of a fire and why, or which fires are next to an instant."""
 
-    async def look(app: Sexton) -> Explanation:
-        now = await (await app.client()).store.history.clock()
-        return await app.explain(name, at.resolved(now))
+    async def look(site: Site) -> Explanation:
+        return await site.schedules.explain(name, at.resolved(await site.now()))
 
     found = run(context, look)
     if as_json:
         show_json(found)
     else:
-        show(*_described(found))
+        show(*_described(name, found))
 
 
-def _described(found: Explanation) -> list[RenderableType]:
+def _described(name: str, found: Explanation) -> list[RenderableType]:
     verdict = found.verdict.replace("_", " ")
     shown: list[RenderableType] = [
         output.facts(
             [
-                ("schedule", found.schedule),
+                ("schedule", name),
                 ("asked", found.at.isoformat()),
                 ("fire at", found.fire_at and found.fire_at.isoformat()),
                 ("verdict", output.state(verdict)),

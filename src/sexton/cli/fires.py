@@ -1,26 +1,27 @@
-"""sexton schedule preview|backfill|backfills|stop-backfill: fires to come, and fires of the past"""
+"""sexton schedule preview|fires|backfill|backfills|stop-backfill: fires to come, and of the past"""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 
-from sexton import Sexton
 from sexton.cli import output
+from sexton.cli.complete import schedules
+from sexton.cli.database import Database
 from sexton.cli.instants import Instant
-from sexton.cli.output import ExitCode, say, show, show_json, when
-from sexton.cli.parameters import Json, Limit, as_instant
+from sexton.cli.output import lasted, say, say_more, show, show_json, when
+from sexton.cli.parameters import Cursor, Json, Limit, as_instant
 from sexton.cli.schedule import Name
 from sexton.cli.session import options, run, run_loop
+from sexton.cli.site import Site, gathered
 from sexton.cli.terms import resolved, takes
-from sexton.domain.backfill import BackfillView
 from sexton.domain.crontab import FIELDS
 from sexton.domain.spec import WHEN
 from sexton.domain.when.cron import parse_cron
-from sexton.domain.when.timetable import Planned
 from sexton.errors import InvalidSchedule
+from sexton.remote.views import Backfill, Decision, Page, Planned
+from sexton.store.schedules import DEFAULT_TENANT
 
 commands = typer.Typer()
 
@@ -32,7 +33,11 @@ def preview_fires(
     said: dict[str, Any],
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|EXPRESSION]", help="A schedule, or a cron expression."),
+        typer.Argument(
+            metavar="[NAME|EXPRESSION]",
+            help="A schedule, or a cron expression.",
+            autocompletion=schedules,
+        ),
     ] = None,
     start: Annotated[
         Instant | None,
@@ -51,26 +56,27 @@ def preview_fires(
     if cron is None and what is not None and said:
         raise InvalidSchedule(f"{what!r} is not a cron expression, and a schedule has its own rule")
 
-    async def look(app: Sexton) -> Sequence[Planned]:
+    async def look(site: Site) -> list[Planned]:
         begin = None
         if start is not None:
             now = datetime.now(UTC)
             if start.absolute is None and not _alone(said, cron):
-                now = await (await app.client()).store.history.clock()
+                now = await site.now()
             begin = start.resolved(now)
         elif _alone(said, cron):
             begin = datetime.now(UTC)
         if cron is None and not said:
-            return await app.schedules.preview(what, count=count, from_=begin)
-        given = await resolved(app, said)
+            return await site.schedules.preview(what, count=count, from_=begin)
+        given = await resolved(site, said)
         if cron is not None:
             given["cron"] = cron
-        return await app.schedules.preview(name, count=count, from_=begin, **given)
+        return await site.schedules.preview(name or None, count=count, from_=begin, **given)
 
-    # A rule alone is the same everywhere: that needs no database.
-    found = (
-        run_loop(look(options(context).application())) if _alone(said, cron) else run(context, look)
-    )
+    # A rule alone is the same everywhere: that needs no database, and no service.
+    if _alone(said, cron):
+        found = run_loop(look(Database(options(context).bare(), DEFAULT_TENANT)))
+    else:
+        found = run(context, look)
     if as_json:
         show_json({"fires": found})
         return
@@ -124,11 +130,11 @@ def backfill_schedule(
 ) -> None:
     """Fire what was not fired in the past; what was is not fired again."""
 
-    async def begin(app: Sexton) -> BackfillView:
-        now = await (await app.client()).store.history.clock()
-        id = await app.schedules.backfill(name, start.resolved(now), end.resolved(now), rate=rate)
-        [made] = await app.schedules.backfills(id=id)
-        return made
+    async def begin(site: Site) -> Backfill:
+        now = await site.now()
+        id = await site.schedules.backfill(name, start.resolved(now), end.resolved(now), rate=rate)
+        latest = await site.schedules.backfills(name)
+        return next(each for each in latest if each.id == id)
 
     made = run(context, begin)
     if as_json:
@@ -140,24 +146,26 @@ def backfill_schedule(
 @commands.command("backfills")
 def list_backfills(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only of this schedule.")
-    ] = None,
+    name: Name,
+    cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """Backfills, newest first, and how far they have come."""
-    found = run(context, lambda app: app.schedules.backfills(name, limit=limit))
+    """Backfills of a schedule, newest first, and how far they have come."""
+
+    async def look(site: Site) -> Page[Backfill]:
+        return await gathered(site.schedules.backfills, name, limit=limit, cursor=cursor)
+
+    found = run(context, look)
     if as_json:
-        show_json({"backfills": found})
+        show_json({"backfills": found.items, "next": found.next})
         return
-    if not found:
+    if not found.items:
         say("no backfills")
         return
     made = output.table(
-        *("id", "schedule", "from", "to", "state", "done until", "fired", "skipped"),
+        *("id", "from", "to", "state", "done until", "fired", "skipped"),
         right=("id", "fired", "skipped"),
-        shrinks=("schedule",),
     )
     for each in found:
         state = "running"
@@ -165,24 +173,84 @@ def list_backfills(
             state = "cancelled" if each.cancelled else "succeeded"
         output.row(
             made,
-            *(each.id, each.schedule, when(each.from_at), when(each.to_at), output.state(state)),
-            *(when(max(each.next_at, each.from_at)), f"{each.fired:,}", f"{each.skipped:,}"),
+            *(each.id, when(each.from_), when(each.to), output.state(state)),
+            *(when(each.reached), f"{each.fired:,}", f"{each.skipped:,}"),
         )
     show(made)
+    say_more(found.next)
 
 
 @commands.command("stop-backfill")
 def stop_backfill(
     context: typer.Context,
+    name: Name,
     id: Annotated[int, typer.Argument(metavar="ID", min=1, help="The backfill's id.")],
     as_json: Json = False,
 ) -> None:
     """End a backfill where it is; its jobs go on."""
-    stopped = run(context, lambda app: app.schedules.cancel_backfill(id))
+
+    async def stop(site: Site) -> None:
+        await site.schedules.cancel_backfill(name, id)
+
+    run(context, stop)
     if as_json:
-        show_json({"id": id, "stopped": stopped})
-    elif stopped:
+        show_json({"id": id, "stopped": True})
+    else:
         say(f"backfill {id} is stopped")
-    if not stopped:
-        output.complain(f"no backfill {id} is under way")
-        raise typer.Exit(ExitCode.FINDING)
+
+
+@commands.command("fires")
+def list_fires(
+    context: typer.Context,
+    name: Name,
+    start: Annotated[
+        Instant | None,
+        typer.Option("--from", metavar="INSTANT", parser=as_instant, help="From then on: -1h."),
+    ] = None,
+    end: Annotated[
+        Instant | None,
+        typer.Option("--to", metavar="INSTANT", parser=as_instant, help="Before."),
+    ] = None,
+    decision: Annotated[
+        str | None, typer.Option("--decision", help="Only with this: fired, overlap, missed.")
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    as_json: Json = False,
+) -> None:
+    """The ledger of a schedule: every decision about its fires, newest first."""
+
+    async def look(site: Site) -> Page[Decision]:
+        now = await site.now()
+        return await gathered(
+            site.schedules.fires,
+            name,
+            from_=start and start.resolved(now),
+            to=end and end.resolved(now),
+            decision=decision,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    found = run(context, look)
+    if as_json:
+        show_json({"fires": found.items, "next": found.next})
+        return
+    if not found.items:
+        say("nothing was decided" + (" like that" if start or end or decision else " yet"))
+        return
+    made = output.table(
+        *("fire at", "decision", "kind", "job", "lag", "fires", "decided", "node"),
+        right=("job", "lag", "fires"),
+        shrinks=("node",),
+    )
+    for each in found:
+        many = "many" if each.fires is None else f"{each.fires:,}" if each.fires > 1 else ""
+        output.row(
+            made,
+            *(each.fire_at.isoformat(), each.decision, each.kind or "", each.job or ""),
+            *("" if each.lag is None else lasted(max(0.0, each.lag)), many),
+            *(when(each.decided_at), each.node or ""),
+        )
+    show(made)
+    say_more(found.next)

@@ -1,4 +1,4 @@
-"""sexton job ls|show|enqueue|cancel|retry"""
+"""sexton job ls|show|progress|enqueue|cancel|retry"""
 
 import json
 from dataclasses import dataclass
@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import RenderableType
 
-from sexton import JobView, Sexton
 from sexton.cli import output
+from sexton.cli.bulk import File, enqueue_from_file
+from sexton.cli.complete import queues, schedules, tasks
 from sexton.cli.instants import Instant
-from sexton.cli.output import ExitCode, say, show, show_json, when
+from sexton.cli.output import ExitCode, say, say_more, show, show_json, when
 from sexton.cli.parameters import (
+    Cursor,
     JobId,
     JobIds,
     Json,
@@ -23,16 +25,22 @@ from sexton.cli.parameters import (
     as_seconds,
 )
 from sexton.cli.session import run
-from sexton.domain.job import LIVE_STATES, Enqueued
-from sexton.errors import InvalidJob, UnknownJob
+from sexton.cli.site import Site, as_target, gathered
+from sexton.domain.job import Enqueued
+from sexton.errors import InvalidJob
+from sexton.remote.errors import Conflict, NotFound
+from sexton.remote.views import Dead, Job, JobLine, Page, Progress
 
 commands = typer.Typer(no_args_is_help=True, help="Look at jobs, make them, stop them.")
 
 
-class LiveState(StrEnum):
+class State(StrEnum):
     waiting = "waiting"
     ready = "ready"
     running = "running"
+    succeeded = "succeeded"
+    cancelled = "cancelled"
+    dead = "dead"
 
 
 @commands.command("ls")
@@ -40,64 +48,115 @@ def list_jobs(
     context: typer.Context,
     task: Task = None,
     queue: Queue = None,
-    state: Annotated[
-        LiveState | None, typer.Option("--state", help="Only these; dead ones: `sexton dead ls`.")
-    ] = None,
+    state: Annotated[State | None, typer.Option("--state", help="Only in this state.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
-    before: Annotated[
-        int | None, typer.Option("--before", metavar="ID", help="Older than this job: next page.")
+    key: Annotated[str | None, typer.Option("--key", help="Only with this key.")] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule", metavar="NAME", help="Only by its fires.", autocompletion=schedules
+        ),
     ] = None,
+    start: Annotated[
+        Instant | None,
+        typer.Option("--from", metavar="INSTANT", parser=as_instant, help="Made since: -1h."),
+    ] = None,
+    end: Annotated[
+        Instant | None,
+        typer.Option("--to", metavar="INSTANT", parser=as_instant, help="Made before: -5m."),
+    ] = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """Live jobs, newest first."""
+    """Jobs, live and finished, newest first."""
+    filters: dict[str, Any] = {"state": state and state.value, "task": task, "queue": queue}
+    filters |= {"tag": tag, "key": key, "schedule": schedule}
 
-    async def look(app: Sexton) -> list[JobView]:
-        wanted = next((each for each in LIVE_STATES if each == state), None)
-        return await app.jobs(
-            task=task, queue=queue, state=wanted, tag=tag, before=before, limit=limit
+    async def look(site: Site) -> Page[JobLine]:
+        now = await site.now()
+        return await gathered(
+            site.jobs,
+            from_=start and start.resolved(now),
+            to=end and end.resolved(now),
+            limit=limit,
+            cursor=cursor,
+            **filters,
         )
 
-    jobs = run(context, look)
+    found = run(context, look)
     if as_json:
-        show_json({"jobs": jobs})
+        show_json({"jobs": found.items, "next": found.next})
         return
-    if not jobs:
-        say("no live jobs" + (" like that" if task or queue or state or tag or before else ""))
+    if not found.items:
+        say("no jobs" + (" like that" if any(filters.values()) or start or end or cursor else ""))
         return
     made = output.table(
-        *("id", "task", "queue", "state", "tries", "due", "key", "arguments"),
+        *("id", "task", "queue", "state", "tries", "due", "ended", "key", "by", "error"),
         right=("id", "tries"),
-        shrinks=("key", "arguments", "error"),
+        shrinks=("key", "by", "error"),
     )
-    for job in jobs:
+    for job in found:
         output.row(
             made,
             *(job.id, job.task, job.queue, output.state(job.state), job.attempt),
-            *(when(job.due_at), job.key or "", output.compact(job.payload)),
+            *(when(job.due_at), when(job.finished_at), job.key or "", job.schedule or ""),
+            output.first_line(job.error, 100),
         )
     show(made)
-    if len(jobs) == limit:
-        say(f"older ones: --before {jobs[-1].id}")
+    say_more(found.next)
 
 
 @commands.command("show")
 def show_job(context: typer.Context, id: JobId, as_json: Json = False) -> None:
     """One job, live, dead or past, with every attempt."""
-    job = run(context, lambda app: app.job(id))
+
+    async def look(site: Site) -> Job:
+        return await site.job(id)
+
+    job = run(context, look)
     if as_json:
         show_json(job)
     else:
         show(*described(job))
 
 
-def described(job: JobView) -> list[RenderableType]:
+@commands.command("progress")
+def show_progress(context: typer.Context, id: JobId, as_json: Json = False) -> None:
+    """How far a job is, as it said itself."""
+
+    async def look(site: Site) -> Progress:
+        return await site.progress(id)
+
+    found = run(context, look)
+    if as_json:
+        show_json(found)
+    else:
+        said = "nothing yet" if found.progress is None else output.compact(found.progress, 2000)
+        say(f"job {id} is {found.state}, attempt {found.attempt}: {said}")
+
+
+def described(job: Job | Dead) -> list[RenderableType]:
     """Everything about a job, for people."""
+    live: list[tuple[str, Any]] = []
+    if isinstance(job, Job):
+        progress = None if job.progress is None else output.compact(job.progress)
+        live = [
+            ("due", when(job.due_at)),
+            ("after", None if job.after_job is None else f"job {job.after_job} has ended"),
+            ("finished", when(job.finished_at)),
+            ("worker", job.worker),
+            ("progress", progress),
+            ("cancelling", "asked for" if job.cancel_requested else None),
+            ("result", None if job.result is None else output.compact(job.result, 2000)),
+        ]
+    else:
+        live = [("died", when(job.died_at)), ("reason", job.reason)]
     shown: list[RenderableType] = [
         output.facts(
             [
                 ("job", job.id),
-                ("state", output.state(job.state)),
+                ("state", output.state(job.state if isinstance(job, Job) else "dead")),
                 ("task", job.task),
                 ("queue", job.queue),
                 ("priority", job.priority),
@@ -105,15 +164,9 @@ def described(job: JobView) -> list[RenderableType]:
                 ("tags", ", ".join(job.tags)),
                 ("arguments", output.compact(job.payload, 2000)),
                 ("created", when(job.created_at)),
-                ("due", when(job.due_at)),
-                ("after", None if job.after_job is None else f"job {job.after_job} has ended"),
                 ("fired by", job.schedule),
                 ("fire at", when(job.fire_at) if job.fire_at else None),
-                ("finished", when(job.finished_at)),
-                ("worker", job.worker),
-                ("progress", None if job.progress is None else output.compact(job.progress)),
-                ("cancelling", "asked for" if job.cancel_requested else None),
-                ("result", None if job.result is None else output.compact(job.result, 2000)),
+                *live,
             ]
         )
     ]
@@ -148,7 +201,14 @@ def described(job: JobView) -> list[RenderableType]:
 @commands.command("enqueue")
 def enqueue_job(
     context: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as its code names it.")],
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TASK",
+            help="The task, as its code names it; http:NAME for an endpoint; or --file.",
+            autocompletion=tasks,
+        ),
+    ] = None,
     arguments: Annotated[
         str, typer.Argument(metavar="JSON", help="Its arguments: an object.")
     ] = "{}",
@@ -171,26 +231,37 @@ def enqueue_job(
     priority: Annotated[
         int | None, typer.Option("--priority", min=-5, max=5, help="The larger, the sooner.")
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", help="Instead of the task's own.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", help="Instead of the task's own.", autocompletion=queues),
+    ] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="May be given more than once.")
     ] = None,
+    file: File = None,
     as_json: Json = False,
 ) -> None:
-    """Make a job of any task that some worker knows."""
+    """Make a job of any task that some worker knows, or all those of a file."""
+    if file is not None:
+        if task is not None or any((key, delay, at, priority, queue, tag)):
+            raise InvalidJob("--file has everything in it: give nothing else")
+        enqueue_from_file(context, file, as_json)
+        return
+    if task is None:
+        raise InvalidJob("give a TASK, or --file")
     if at is not None and delay is not None:
         raise typer.BadParameter("give --at or --delay, not both")
     if at is not None and at.absolute is None:
         delay = max(0.0, at.offset)  # counted by the database, whatever our clock says
-    payload = _object(arguments)
+    payload, target = _object(arguments), as_target(task)
 
-    async def enqueue(app: Sexton) -> Enqueued:
-        return await app.enqueue(
-            task,
+    async def enqueue(site: Site) -> Enqueued:
+        return await site.enqueue(
+            target,
             payload,
             key=key,
             delay=delay,
-            at=at and at.absolute,
+            at=None if at is None else at.absolute,
             priority=priority,
             queue=queue,
             tags=tag or None,
@@ -222,14 +293,15 @@ class Answer:
     """What was done for one of the ids, and the state the job has now; None: no such job."""
 
     id: int
-    done: Literal["cancelled", "asked", "redriven"] | None
+    done: Literal["cancelled", "asked", "retried"] | None
     state: str | None
+    job: int | None = None  # after a retry: the one that will run
 
 
-async def _untouched(app: Sexton, id: int) -> Answer:
+async def _untouched(site: Site, id: int) -> Answer:
     try:
-        return Answer(id, None, (await app.job(id)).state)
-    except UnknownJob:
+        return Answer(id, None, (await site.job(id)).state)
+    except NotFound:
         return Answer(id, None, None)
 
 
@@ -237,33 +309,41 @@ async def _untouched(app: Sexton, id: int) -> Answer:
 def cancel_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
     """End live jobs: those that run are asked to stop."""
 
-    async def cancel(app: Sexton) -> list[Answer]:
-        ended = await app.cancel(*ids)
-        known = {
-            id: Answer(id, "cancelled", "cancelled") if at_once else Answer(id, "asked", "running")
-            for id, at_once in ended.items()
-        }
-        return [known.get(id) or await _untouched(app, id) for id in ids]
+    async def cancel(site: Site) -> list[Answer]:
+        answers = []
+        for id in ids:
+            try:
+                state = (await site.cancel(id)).state
+                answers.append(Answer(id, "cancelled" if state == "cancelled" else "asked", state))
+            except (NotFound, Conflict):
+                answers.append(await _untouched(site, id))
+        return answers
 
-    _answer(run(context, cancel), as_json)
+    _answer(run(context, cancel), [], as_json)
 
 
 @commands.command("retry")
 def retry_jobs(context: typer.Context, ids: JobIds, as_json: Json = False) -> None:
-    """Give dead jobs another life, with a fresh budget of attempts."""
+    """Try jobs again now: those that wait, dead ones, or new ones for those that have ended."""
+    refused: list[str] = []
 
-    async def retry(app: Sexton) -> list[Answer]:
-        chosen = await app.redrive(*ids, limit=len(ids))
-        revived = {each.id for each in chosen if each.revived}
-        return [
-            Answer(id, "redriven", "ready") if id in revived else await _untouched(app, id)
-            for id in ids
-        ]
+    async def retry(site: Site) -> list[Answer]:
+        answers = []
+        for id in ids:
+            try:
+                made = await site.retry(id)
+                answers.append(Answer(id, "retried", made.state, made.id))
+            except NotFound:
+                answers.append(Answer(id, None, None))
+            except Conflict as error:
+                refused.append(str(error))
+                answers.append(await _untouched(site, id))
+        return answers
 
-    _answer(run(context, retry), as_json, only="dead")
+    _answer(run(context, retry), refused, as_json)
 
 
-def _answer(answers: list[Answer], as_json: bool, only: str = "live") -> None:
+def _answer(answers: list[Answer], refused: list[str], as_json: bool) -> None:
     """What was done on stdout, what could not be done on stderr and in the exit code."""
     if as_json:
         show_json({"jobs": answers})
@@ -271,17 +351,15 @@ def _answer(answers: list[Answer], as_json: bool, only: str = "live") -> None:
         match each:
             case Answer(id, None, None):
                 output.complain(f"no job {id}")
-            case Answer(id, None, "dead") if only == "dead":
-                output.complain(f"job {id} stays dead: another live job holds its key")
             case Answer(id, None, state):
-                output.complain(f"job {id} is {state}, not {only}")
+                output.complain(refused.pop(0) if refused else f"job {id} is {state}, not live")
             case Answer() if as_json:
                 pass
             case Answer(id, "asked"):
                 say(f"job {id} runs; its worker was asked to stop it")
-            case Answer(id, "redriven"):
-                say(f"job {id} lives again")
-            case Answer(id, done):
-                say(f"job {id} is {done}")
+            case Answer(id, "retried", state, job) if job != id:
+                say(f"job {id} is done again as job {job}")
+            case Answer(id, _, state):
+                say(f"job {id} is {state}")
     if any(each.done is None for each in answers):
         raise typer.Exit(ExitCode.FINDING)

@@ -9,10 +9,13 @@ from sexton import Sexton
 from sexton.cli import output
 from sexton.cli.output import ExitCode, lasted, say, show, show_json, when
 from sexton.cli.parameters import Json, as_seconds, reads
-from sexton.cli.session import run
+from sexton.cli.session import at_database, run
+from sexton.cli.site import Site, gathered
 from sexton.domain.duration import seconds
+from sexton.remote.views import Page, Queue, Worker
 
 DAY = 86400.0
+MOST = 100_000
 FOREVER = "forever"
 
 
@@ -30,7 +33,7 @@ def stuck(
     as_json: Json = False,
 ) -> None:
     """Running jobs, by task, whose worker has gone silent; exit code 1 if there are any."""
-    found = run(context, lambda app: app.stuck(silent_for))
+    found = at_database(context, lambda app: app.stuck(silent_for))
     if as_json:
         show_json({"stuck": found})
     elif not found:
@@ -55,44 +58,52 @@ def stuck(
 
 def workers(context: typer.Context, as_json: Json = False) -> None:
     """The workers that live."""
-    found = run(context, lambda app: app.workers())
+
+    async def look(site: Site) -> Page[Worker]:
+        return await gathered(site.workers, limit=MOST)
+
+    found = run(context, look).items
     if as_json:
         show_json({"workers": found})
         return
     if not found:
         say("no workers; start one with `sexton worker APP`")
         return
-    made = output.table("id", "name", "queues", "since", "renewed", "lease until", "version")
+    made = output.table(
+        *("id", "name", "queues", "running", "since", "renewed", "lease until", "version"),
+        right=("running",),
+    )
     for each in found:
         output.row(
             made,
-            *(each.id, each.name, ", ".join(each.queues), when(each.started_at)),
+            *(each.id, each.name, ", ".join(each.queues), each.running, when(each.started_at)),
             *(when(each.renewed_at), when(each.lease_until), each.version),
         )
     show(made)
 
 
 def queues(context: typer.Context, as_json: Json = False) -> None:
-    """How many live jobs each queue has, by state."""
-    found = run(context, lambda app: app.counts())
+    """How many live jobs each queue has, by state, and how long the oldest has been ready."""
+
+    async def look(site: Site) -> list[Queue]:
+        return await site.queues()
+
+    found = run(context, look)
     if as_json:
-        show_json(
-            {
-                "queues": [
-                    {"name": name, "waiting": c.waiting, "ready": c.ready, "running": c.running}
-                    for name, c in found.items()
-                ]
-            }
-        )
+        show_json({"queues": found})
         return
     if not found:
         say("no live jobs in any queue")
         return
-    made = output.table(
-        "queue", "waiting", "ready", "running", right=("waiting", "ready", "running")
-    )
-    for name, each in found.items():
-        output.row(made, name, f"{each.waiting:,}", f"{each.ready:,}", f"{each.running:,}")
+    numbers = ("waiting", "ready", "running", "oldest")
+    made = output.table("queue", *numbers, right=numbers)
+    for each in found:
+        oldest = each.oldest_ready_for
+        output.row(
+            made,
+            *(each.queue, f"{each.waiting:,}", f"{each.ready:,}", f"{each.running:,}"),
+            "" if oldest is None else lasted(oldest),
+        )
     show(made)
 
 
@@ -130,7 +141,7 @@ def retention(
         store = (await app.client()).store
         return await store.history.set_retention(history, dead or None, dead is not None)
 
-    kept, kept_dead = run(context, keep)
+    kept, kept_dead = at_database(context, keep)
     if as_json:
         show_json({"history": kept, "dead": kept_dead})
     else:

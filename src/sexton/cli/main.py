@@ -10,19 +10,28 @@ import typer
 
 from sexton import __version__
 from sexton.cli import (
+    api,
     audit,
+    audit_log,
     calendar,
     cluster,
+    completion,
+    crontabs,
     dead,
     deploy,
     dev,
+    doctor,
+    endpoint,
     explain,
     fires,
     jobs,
+    key,
     looks,
     migrate,
     schedule,
     scheduler,
+    secret_key,
+    tenant,
     worker,
 )
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
@@ -30,7 +39,10 @@ from sexton.cli.session import Options
 from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob, UnknownSchedule
 
 # These may stand anywhere on the line, before the command or after it.
-_WITH_VALUE = ("--database-url", "--schema", "--data-folder")
+_WITH_VALUE = (
+    *("--database-url", "--schema", "--data-folder"),
+    *("--server", "--key-file", "--tenant"),
+)
 _DEBUG = "--debug"
 
 app = typer.Typer(
@@ -73,32 +85,62 @@ def sexton(
             "--schema", metavar="NAME", help="Which installation; SEXTON_SCHEMA, or sexton."
         ),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            help="A service instead of a database, as `sexton api` is one; SEXTON_SERVER.",
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="FILE", help="Has the key for the service; or SEXTON_KEY."
+        ),
+    ] = None,
+    tenant_name: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant",
+            metavar="NAME",
+            help="Whose; `default`. To a service the key says it.",
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")
     ] = False,
 ) -> None:
     """A job scheduler and queue on PostgreSQL: every fire once, every job claimed once."""
-    context.obj = Options(database_url, schema, data_folder)
+    context.obj = Options(database_url, schema, data_folder, server, key_file, tenant_name)
 
 
 app.command()(dev.dev)
 app.command()(worker.worker)
 app.command()(scheduler.scheduler)
+app.command()(api.api)
 app.command()(migrate.migrate)
 app.add_typer(schedule.commands, name="schedule")
-for each in (fires.commands, deploy.commands):
+for each in (fires.commands, deploy.commands, crontabs.commands):
     schedule.commands.registered_commands += each.registered_commands
 schedule.commands.command()(explain.explain)
 app.add_typer(calendar.commands, name="calendar")
 app.add_typer(jobs.commands, name="job")
 app.add_typer(dead.commands, name="dead")
+app.add_typer(endpoint.commands, name="endpoint")
+app.add_typer(tenant.commands, name="tenant")
+app.add_typer(key.commands, name="key")
+app.command()(secret_key.secret_key)
+app.command("audit-log")(audit_log.audit_log)
 app.command()(cluster.cluster)
 app.command()(audit.audit)
+app.command()(doctor.doctor)
 app.command()(looks.queues)
 app.command()(looks.workers)
 app.command()(looks.stuck)
 app.command()(looks.retention)
+app.command()(completion.completion)
 
 
 def global_first(words: list[str]) -> list[str]:
@@ -134,6 +176,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    completion.answer(app, global_first)
     words = global_first(sys.argv[1:])
     try:
         app(words, prog_name="sexton")

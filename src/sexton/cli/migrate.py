@@ -6,6 +6,7 @@ import typer
 
 from sexton.cli.output import ExitCode, say, show_json
 from sexton.cli.parameters import Json
+from sexton.cli.progress import waiting
 from sexton.cli.session import embedded, is_somewhere, options, run_loop
 from sexton.store.migrations import Migration, SchemaState, migrations
 
@@ -31,7 +32,8 @@ def migrate(
             applied = [] if check else await app.migrate()
             return applied, await app.schema_state()
 
-    applied, state = run_loop(look_or_change())
+    with waiting("looking at the schema" if check else "migrating", quiet=as_json):
+        applied, state = run_loop(look_or_change())
     if as_json:
         show_json(
             {

@@ -46,7 +46,7 @@ class ExitCode(IntEnum):
 
 EXIT_CODES = (
     "Exit codes: 0 fine · 1 something was found, refused or not found · "
-    "2 wrong usage or configuration · 3 PostgreSQL is not available"
+    "2 wrong usage, configuration or key · 3 PostgreSQL is not available, or the service"
 )
 
 
@@ -98,6 +98,17 @@ def lasted(seconds: float) -> str:
     if seconds < 86400:
         return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:02.0f} m"
     return f"{seconds // 86400:.0f} d {seconds % 86400 // 3600:02.0f} h"
+
+
+def shortly(seconds: float) -> str:
+    """A length of time as it could be typed: 90s, 1h30m."""
+    if seconds < 120 or seconds % 1:
+        return f"{seconds:g}s"
+    words, left = "", int(seconds)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        many, left = divmod(left, length)
+        words += f"{many}{unit}" if many else ""
+    return words
 
 
 def count(many: int, thing: str) -> str:
@@ -167,6 +178,12 @@ def show(*things: RenderableType) -> None:
     if not sys.stdout.isatty():
         text = "\n".join(line.rstrip() for line in text.split("\n"))
     write(text)
+
+
+def say_more(following: str | None) -> None:
+    """How to see the next page."""
+    if following is not None:
+        say(f"more: --cursor {following}")
 
 
 def say(text: str) -> None:

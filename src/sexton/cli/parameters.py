@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from sexton.cli import complete
 from sexton.cli.instants import Instant, parse_instant, parse_seconds
 from sexton.domain.given import LARGEST_ID
 
@@ -30,9 +31,17 @@ as_instant: Callable[[str], Instant] = reads(parse_instant)
 as_seconds: Callable[[str], float] = reads(parse_seconds)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Task = Annotated[str | None, typer.Option("--task", help="Only of this task.")]
-Queue = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
+Task = Annotated[
+    str | None, typer.Option("--task", help="Only of this task.", autocompletion=complete.tasks)
+]
+Queue = Annotated[
+    str | None, typer.Option("--queue", help="Only of this queue.", autocompletion=complete.queues)
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", metavar="TEXT", help="Go on where a page ended: its `next`."),
+]
 JobId = Annotated[int, typer.Argument(metavar="ID", min=1, max=LARGEST_ID, help="The job's id.")]
 JobIds = Annotated[
     list[int], typer.Argument(metavar="ID...", min=1, max=LARGEST_ID, help="Ids of jobs.")
@@ -46,6 +55,31 @@ LogLevel = Annotated[
         parser=reads(lambda text: _level(text)),
     ),
 ]
+
+
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="text|json",
+        help="Lines for people, or one JSON object a line; SEXTON_LOG_FORMAT.",
+        parser=reads(lambda text: _format(text)),
+    ),
+]
+Observe = Annotated[
+    str | None,
+    typer.Option(
+        "--observe",
+        metavar="HOST:PORT",
+        help="Answer /healthz, /readyz and /metrics there; SEXTON_OBSERVE.",
+    ),
+]
+
+
+def _format(text: str) -> str:
+    if text.lower() not in ("text", "json"):
+        raise ValueError(f"{text!r} is not text or json")
+    return text.lower()
 
 
 def _level(text: str) -> str:

@@ -1,29 +1,35 @@
-"""sexton schedule ls|show|versions|add|update|pause|resume|cancel|trigger"""
+"""sexton schedule ls|show|versions|add|put|update|pause|resume|cancel|trigger"""
 
 import json
 from enum import StrEnum
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.console import RenderableType
 
-from sexton import Sexton
-from sexton.cli import output
+from sexton.cli import output, site
+from sexton.cli.bulk import File, add_from_file
+from sexton.cli.complete import schedules, tasks
 from sexton.cli.instants import Instant
-from sexton.cli.output import say, show, show_json, when
-from sexton.cli.parameters import Json, Limit, Task, as_instant
+from sexton.cli.output import say, say_more, show, show_json, when
+from sexton.cli.parameters import Cursor, Json, Limit, as_instant
+from sexton.cli.plan import show_plan
 from sexton.cli.session import run
+from sexton.cli.site import Site, as_target, gathered
 from sexton.cli.terms import EVERYTHING, in_words, resolved, takes
-from sexton.domain.change import VersionView
-from sexton.domain.schedule import ScheduleView
 from sexton.errors import InvalidSchedule
+from sexton.remote.views import Page, Plan, Schedule, Version
 
 commands = typer.Typer(
     no_args_is_help=True, help="Schedules: make them, change them, stop them, look at them."
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The schedule's name.", autocompletion=schedules)
+]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why; shown to everybody.")]
+TASK = "The task, as its code names it; http:NAME for an endpoint, or a URL."
 Arguments = Annotated[
     str | None, typer.Option("--args", metavar="JSON", help="The task's arguments: an object.")
 ]
@@ -35,35 +41,39 @@ class State(StrEnum):
     ended = "ended"
     cancelled = "cancelled"
     quarantined = "quarantined"
+    all = "all"
 
 
 @commands.command("ls")
 def list_schedules(
     context: typer.Context,
-    state: Annotated[State | None, typer.Option("--state", help="Only these.")] = None,
-    task: Task = None,
+    state: Annotated[
+        State | None, typer.Option("--state", help="Only these; without, all but cancelled ones.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", help="Only of this task, or for this endpoint.", autocompletion=tasks
+        ),
+    ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
     text: Annotated[str | None, typer.Option("--text", help="Only with this in the name.")] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="NAME", help="The next page begins there.")
-    ] = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
     """Schedules, by name."""
-    wanted: Any = None if state is None else state.value
+    filters = {"state": state and state.value, "target": task, "tag": tag, "text": text}
 
-    async def look(app: Sexton) -> list[ScheduleView]:
-        return await app.schedules.list(
-            state=wanted, task=task, tag=tag, text=text, after=after, limit=limit
-        )
+    async def look(site: Site) -> Page[Schedule]:
+        return await gathered(site.schedules.list, limit=limit, cursor=cursor, **filters)
 
     found = run(context, look)
     if as_json:
-        show_json({"schedules": found})
+        show_json({"schedules": found.items, "next": found.next})
         return
-    if not found:
-        say("no schedules" + (" like that" if state or task or tag or text or after else ""))
+    if not found.items:
+        say("no schedules" + (" like that" if any(filters.values()) or cursor else ""))
         return
     made = output.table(
         *("name", "state", "when", "task", "next", "last"), shrinks=("name", "when", "task")
@@ -72,43 +82,53 @@ def list_schedules(
         following = "late" if each.late else when(each.next_fire_at)
         output.row(
             made,
-            *(each.name, output.state(each.state), in_words(each.said), each.task),
-            *(following, when(each.last_fire_at)),
+            *(each.name, output.state(each.state), in_words(said(each))),
+            *(site.in_words(each.target), following, when(each.last_fire_at)),
         )
     show(made)
-    if len(found) == limit:
-        say(f"more: --after {found[-1].name}")
+    say_more(found.next)
+
+
+def said(view: Schedule) -> dict[str, Any]:
+    """What its author wrote, and what is usual where that says nothing."""
+    fields: dict[str, Any] = msgspec.to_builtins(view)
+    return {name: fields[name] for name in EVERYTHING if fields.get(name) is not None}
 
 
 @commands.command("show")
 def show_schedule(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """One schedule: what it says, and how it stands."""
-    _show(run(context, lambda app: app.schedules.get(name)), as_json)
+
+    async def look(site: Site) -> Schedule:
+        return await site.schedules.get(name)
+
+    _show(run(context, look), as_json)
 
 
-def _show(view: ScheduleView, as_json: bool) -> None:
+def _show(view: Schedule, as_json: bool) -> None:
     if as_json:
         show_json(view)
     else:
         show(described(view))
 
 
-def described(view: ScheduleView) -> RenderableType:
+def described(view: Schedule) -> RenderableType:
     """Everything about a schedule, for people."""
     shown = {"cron", "every", "at", "rrule", "any", "timezone", "queue", "priority", "tags"}
+    options = said(view)
     return output.facts(
         [
             ("schedule", view.name),
             ("state", output.state(view.state)),
             ("why", view.reason),
             ("until", when(view.until)),
-            ("when", in_words(view.said)),
+            ("when", in_words(options)),
             *(
-                (name.replace("_", " "), value if isinstance(value, str) else json.dumps(value))
-                for name, value in view.said.items()
+                (name.replace("_", " "), _option(name, value))
+                for name, value in options.items()
                 if name not in shown
             ),
-            ("task", view.task),
+            ("task", site.in_words(view.target)),
             ("arguments", output.compact(view.payload, 2000)),
             ("queue", view.queue),
             ("priority", view.priority),
@@ -122,12 +142,28 @@ def described(view: ScheduleView) -> RenderableType:
     )
 
 
+def _option(name: str, value: Any) -> str:
+    if name in ("grace", "jitter", "expires_in"):
+        return output.shortly(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 @commands.command("versions")
-def show_versions(context: typer.Context, name: Name, as_json: Json = False) -> None:
+def show_versions(
+    context: typer.Context,
+    name: Name,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    as_json: Json = False,
+) -> None:
     """Everything a schedule has said, newest first, and from when to when."""
-    found = run(context, lambda app: app.schedules.versions(name))
+
+    async def look(site: Site) -> Page[Version]:
+        return await gathered(site.schedules.versions, name, limit=limit, cursor=cursor)
+
+    found = run(context, look)
     if as_json:
-        show_json({"versions": found})
+        show_json({"versions": found.items, "next": found.next})
         return
     made = output.table(
         *("version", "since", "until", "ended by", "state", "when", "task", "arguments"),
@@ -137,12 +173,14 @@ def show_versions(context: typer.Context, name: Name, as_json: Json = False) -> 
     for each in found:
         output.row(made, *_version(each))
     show(made)
+    say_more(found.next)
 
 
-def _version(each: VersionView) -> tuple[Any, ...]:
+def _version(each: Version) -> tuple[Any, ...]:
     return (
         *(each.version, when(each.since), when(each.until), each.ended_by or ""),
-        *(output.state(each.state), in_words(each.said), each.task, output.compact(each.payload)),
+        *(output.state(each.state), in_words(each.said), site.in_words(each.target)),
+        output.compact(each.payload),
     )
 
 
@@ -150,24 +188,59 @@ def _version(each: VersionView) -> tuple[Any, ...]:
 @takes(*EVERYTHING)
 def add_schedule(
     context: typer.Context,
-    name: Name,
-    task: Annotated[str, typer.Option("--task", help="The task, as its code names it.")],
     said: dict[str, Any],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The schedule's name; or --file.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help=TASK, autocompletion=tasks),
+    ] = None,
     arguments: Arguments = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="If there is one of this name, make it say this.")
     ] = False,
+    file: File = None,
     as_json: Json = False,
 ) -> None:
-    """Make a schedule of any task that some worker knows."""
+    """Make a schedule of any task that some worker knows, or all those of a file."""
+    if file is not None:
+        if name is not None or task is not None or said or arguments is not None:
+            raise InvalidSchedule("--file has everything in it: give nothing else but --replace")
+        add_from_file(context, file, replace, as_json)
+        return
+    if name is None or task is None:
+        raise InvalidSchedule("give NAME and --task, or --file")
     payload = as_object(arguments or "{}")
+    target = as_target(task)
 
-    async def add(app: Sexton) -> ScheduleView:
-        options = await resolved(app, said)
-        verb = app.schedules.put if replace else app.schedules.add
-        return await verb(name, task, payload, **options)
+    async def add(site: Site) -> Schedule:
+        options = await resolved(site, said)
+        if replace:
+            return await site.schedules.put(name, target, payload, **options)
+        return await site.schedules.add(name, target, payload, **options)
 
     _show(run(context, add), as_json)
+
+
+@commands.command("put")
+@takes(*EVERYTHING)
+def put_schedule(
+    context: typer.Context,
+    name: Name,
+    task: Annotated[str, typer.Option("--task", help=TASK, autocompletion=tasks)],
+    said: dict[str, Any],
+    arguments: Arguments = None,
+    as_json: Json = False,
+) -> None:
+    """Make a schedule, or make the one of this name say exactly this."""
+    payload = as_object(arguments or "{}")
+
+    async def put(site: Site) -> Schedule:
+        options = await resolved(site, said)
+        return await site.schedules.put(name, as_target(task), payload, **options)
+
+    _show(run(context, put), as_json)
 
 
 @commands.command("update")
@@ -176,12 +249,17 @@ def update_schedule(
     context: typer.Context,
     name: Name,
     said: dict[str, Any],
-    task: Annotated[str | None, typer.Option("--task", help="Another task.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="Another task.", autocompletion=tasks)
+    ] = None,
     arguments: Arguments = None,
     unset: Annotated[
         list[str] | None,
         typer.Option("--unset", metavar="OPTION", help="Take an option back: jitter, ends-at."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would do to the next fires.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Change some of what a schedule says; it holds from now on, and the old version is kept."""
@@ -189,16 +267,22 @@ def update_schedule(
     if "tag" in changes:
         changes["tags"] = changes.pop("tag")
     if task is not None:
-        changes["task"] = task
+        changes["target"] = as_target(task)
     if arguments is not None:
         changes["arguments"] = as_object(arguments)
     if not said and not changes:
         raise InvalidSchedule("nothing to change: give the options that are to be different")
 
-    async def update(app: Sexton) -> ScheduleView:
-        return await app.schedules.update(name, **(changes | await resolved(app, said)))
+    async def update(site: Site) -> Schedule:
+        return await site.schedules.update(name, **(changes | await resolved(site, said)))
 
-    _show(run(context, update), as_json)
+    async def plan(site: Site) -> Plan:
+        return await site.schedules.plan(name, **(changes | await resolved(site, said)))
+
+    if dry_run:
+        show_plan(run(context, plan), as_json)
+    else:
+        _show(run(context, update), as_json)
 
 
 @commands.command("pause")
@@ -216,11 +300,9 @@ def pause_schedule(
 ) -> None:
     """No fires until it is resumed."""
 
-    async def pause(app: Sexton) -> ScheduleView:
-        end = None
-        if until is not None:
-            end = until.resolved(await (await app.client()).store.history.clock())
-        return await app.schedules.pause(name, reason, until=end)
+    async def pause(site: Site) -> Schedule:
+        end = None if until is None else until.resolved(await site.now())
+        return await site.schedules.pause(name, reason, until=end)
 
     _show(run(context, pause), as_json)
 
@@ -228,7 +310,11 @@ def pause_schedule(
 @commands.command("resume")
 def resume_schedule(context: typer.Context, name: Name, as_json: Json = False) -> None:
     """Go on after a pause or a quarantine; what was left out is made up for by a backfill only."""
-    _show(run(context, lambda app: app.schedules.resume(name)), as_json)
+
+    async def resume(site: Site) -> Schedule:
+        return await site.schedules.resume(name)
+
+    _show(run(context, resume), as_json)
 
 
 @commands.command("rm", help="The same as cancel.")
@@ -237,7 +323,12 @@ def cancel_schedule(
     context: typer.Context, name: Name, reason: Reason = None, as_json: Json = False
 ) -> None:
     """No more fires; jobs that live go on, history stays, and the name may be added again."""
-    _show(run(context, lambda app: app.schedules.cancel(name, reason)), as_json)
+
+    async def cancel(site: Site) -> Schedule:
+        await site.schedules.cancel(name, reason)
+        return await site.schedules.get(name)
+
+    _show(run(context, cancel), as_json)
 
 
 @commands.command("trigger")
@@ -246,7 +337,11 @@ def trigger_schedule(
 ) -> None:
     """Make a job of it at once, recorded as triggered; also while it is paused."""
     payload = None if arguments is None else as_object(arguments)
-    id = run(context, lambda app: app.schedules.trigger(name, arguments=payload))
+
+    async def trigger(site: Site) -> int:
+        return await site.schedules.trigger(name, arguments=payload)
+
+    id = run(context, trigger)
     if as_json:
         show_json({"job": id})
     else:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +13,16 @@ from typing import Any, TypeVar
 import typer
 
 from sexton import Sexton
+from sexton.cli.database import Database
 from sexton.cli.output import clean
+from sexton.cli.site import Site
 from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import ConfigurationError
 from sexton.settings import Settings
+from sexton.store.schedules import DEFAULT_TENANT
 
 T = TypeVar("T")
+URL = "SEXTON_SERVER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +32,41 @@ class Options:
     database_url: str | None = None
     schema: str | None = None
     data_folder: Path | None = None
+    server: str | None = None
+    key_file: Path | None = None
+    tenant: str | None = None
+
+    @property
+    def service(self) -> str | None:
+        """The URL of the service that is meant; None: a database is."""
+        at_database = (self.database_url, self.data_folder, self.schema) != (None, None, None)
+        if self.server is not None and at_database:
+            raise ConfigurationError(
+                "--server is a service, which has a database of its own: give it alone"
+            )
+        if at_database:
+            return None
+        return self.server or os.environ.get(URL) or None
 
     def application(self) -> Sexton:
         """One without tasks, to look and to operate with."""
         return self.applied(Sexton(self.database_url, schema=self.schema))
 
     def applied(self, app: Sexton) -> Sexton:
-        """The same application, where the options say."""
+        """The same application, where the options say; refused if that is a service."""
+        has_database = app.settings.database_url is not None
+        if self.service is not None and (self.server is not None or not has_database):
+            raise ConfigurationError(
+                "this command works at the database itself, not through a service: run it where "
+                f"the database is, without --server or {URL}"
+            )
+        return self._placed(app)
+
+    def bare(self) -> Sexton:
+        """One without tasks, for what needs no database."""
+        return self._placed(Sexton(self.database_url, schema=self.schema))
+
+    def _placed(self, app: Sexton) -> Sexton:
         if self.database_url is not None and self.data_folder is not None:
             raise ConfigurationError(
                 "--database-url is a PostgreSQL of yours, --data-folder is for the embedded one: "
@@ -65,15 +99,42 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(work)
 
 
-def run(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
-    """Open an application, let `work` have it, and close it again before anything is printed."""
+def run(
+    context: typer.Context, work: Callable[[Site], Awaitable[T]], *, of_tenant: bool = False
+) -> T:
+    """Let `work` have the site that is meant, and close it again before anything is printed.
+
+    `of_tenant`: the command says itself what --tenant is to a service.
+    """
+    chosen = options(context)
+    url = chosen.service
+    if url is None:
+        tenant = chosen.tenant or DEFAULT_TENANT
+        return at_database(context, lambda app: work(Database(app, tenant)))
+    if chosen.tenant is not None and not of_tenant:
+        raise ConfigurationError(
+            "--tenant is for the database; to a service the key says whose it is: give its key"
+        )
+
+    from sexton.cli.server import at, read_key
+
+    async def main() -> T:
+        async with at(url, read_key(chosen.key_file)) as server:
+            return await work(server)
+
+    return run_loop(main())
+
+
+def at_database(context: typer.Context, work: Callable[[Sexton], Awaitable[T]]) -> T:
+    """Open an application, let `work` have it, and close it again."""
 
     async def main() -> T:
         application = options(context).application()
         if not is_somewhere(application.settings):
             raise ConfigurationError(
                 f"there is no Sexton in {_folder(application.settings)}: go to its folder, set "
-                "SEXTON_DATABASE_URL, or make one here with `sexton migrate` or `sexton dev`"
+                f"SEXTON_DATABASE_URL or {URL}, or make one here with `sexton migrate` or "
+                "`sexton dev`"
             )
         async with application as app:
             if app.settings.database_url is not None:
@@ -119,8 +180,18 @@ class OneLine(logging.Formatter):
         return clean(super().formatException(ei), lines=True)
 
 
-def log_to(handler: logging.Handler, level: str) -> None:
-    """Sexton's own records from `level`, the warnings of everybody else."""
-    handler.setFormatter(OneLine())
+def called(name: str | None) -> str:
+    """What a worker or a node is called, given a name or not."""
+    return name or f"{socket.gethostname()}:{os.getpid()}"
+
+
+def log_to(handler: logging.Handler, level: str, form: str | None = None, **always: str) -> None:
+    """Sexton's own records from `level`, the warnings of everybody else; as text or as JSON."""
+    if (form or Settings.load().log_format) == "json":
+        from sexton.observe.logs import JsonLines
+
+        handler.setFormatter(JsonLines(**always))
+    else:
+        handler.setFormatter(OneLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("sexton").setLevel(level.upper())

@@ -1,13 +1,14 @@
 """The options that say when and how a schedule fires, for every command that takes them."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from sexton import Sexton
 from sexton.cli.instants import parse_instant
+from sexton.cli.output import shortly
+from sexton.cli.site import Site
 from sexton.domain.spec import JOB, POLICY, WHEN
 from sexton.errors import InvalidSchedule
 
@@ -90,8 +91,8 @@ def _annotation(name: str) -> Any:
     return Annotated[str | None, typer.Option(option, metavar=metavar, help=text)]
 
 
-async def resolved(app: Sexton, said: dict[str, Any]) -> dict[str, Any]:
-    """Instants that were given relative to now, by the database's clock."""
+async def resolved(site: Site, said: dict[str, Any]) -> dict[str, Any]:
+    """Instants that were given relative to now, by the clock of the site."""
     found = dict(said)
     for name in INSTANTS:
         text = str(said.get(name) or "").strip()
@@ -100,20 +101,21 @@ async def resolved(app: Sexton, said: dict[str, Any]) -> dict[str, Any]:
                 instant = parse_instant(text)
             except ValueError as error:
                 raise InvalidSchedule(f"{name}: {error}") from None
-            now = await (await app.client()).store.history.clock()
-            found[name] = instant.resolved(now).isoformat()
+            found[name] = instant.resolved(await site.now()).isoformat()
     return found
 
 
-def in_words(said: dict[str, Any]) -> str:
+def in_words(said: Mapping[str, Any]) -> str:
     """When, on one line."""
     words = [_rule(name, said[name]) for name in ("cron", "every", "at", "rrule") if name in said]
     rules: Sequence[Any] = said.get("any", ())
     for each in rules:
         words.append(each if isinstance(each, str) else _rule(*next(iter(each.items()))))
-    zone = said.get("timezone")
-    return " | ".join(words) + (f" {zone}" if zone else "")
+    zone = said.get("timezone", "UTC")
+    return " | ".join(words) + (f" {zone}" if zone != "UTC" else "")
 
 
 def _rule(name: str, value: Any) -> str:
+    if name == "every":
+        value = shortly(value)
     return str(value) if name == "cron" else f"{name} {value}"

@@ -8,8 +8,8 @@ import typer
 
 from sexton.app import DEFAULT_CONCURRENCY
 from sexton.cli.locate import locate
-from sexton.cli.parameters import LogLevel
-from sexton.cli.session import log_to, options, run_loop
+from sexton.cli.parameters import LogFormat, LogLevel, Observe
+from sexton.cli.session import called, log_to, options, run_loop
 
 GC_THRESHOLD = (50_000, 20, 50)
 
@@ -27,15 +27,20 @@ def _slots(text: str, usual: int) -> tuple[str, int]:
 def worker(
     context: typer.Context,
     app_name: Annotated[
-        str, typer.Argument(metavar="APP", help="The application: module:attribute.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="APP",
+            help="The application: module:attribute. Without: only deliveries to HTTP endpoints.",
+        ),
+    ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
             "--queue",
             metavar="NAME[:CONCURRENCY]",
             help="Serve this queue, so many jobs at once; may be given more than once. "
-            "Without: every queue that the tasks of APP name.",
+            "Without: every queue that the tasks of APP name. Deliveries to HTTP endpoints are in "
+            "the queue http.",
         ),
     ] = None,
     concurrency: Annotated[
@@ -44,11 +49,17 @@ def worker(
     name: Annotated[
         str | None, typer.Option("--name", help="What it is called in lists and history.")
     ] = None,
+    observe: Observe = None,
     log_level: LogLevel = "info",
+    log_format: LogFormat = None,
 ) -> None:
     """Run the jobs of an application until SIGTERM or Ctrl-C."""
-    log_to(logging.StreamHandler(), log_level)
-    app = options(context).applied(locate(app_name))
+    log_to(logging.StreamHandler(), log_level, log_format, worker=called(name))
+    chosen = options(context)
+    app = chosen.application() if app_name is None else chosen.applied(locate(app_name))
+    if app_name is None and not queue:
+        raise typer.BadParameter("give APP, or --queue http for deliveries to HTTP endpoints")
+    app.settings = app.settings.but(observe=observe or app.settings.observe)
     slots = dict(_slots(each, concurrency) for each in queue) if queue else None
 
     async def work() -> None:

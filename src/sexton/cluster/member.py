@@ -21,6 +21,7 @@ from sexton.cluster.clock import DatabaseClock
 from sexton.cluster.lead import balance, hand_over
 from sexton.cluster.owner import Owner
 from sexton.cluster.standing import Owned, Standing
+from sexton.cluster.zones import edition
 from sexton.domain.lease import Lease
 from sexton.store import Line, Store
 from sexton.store.cluster import Beat, Cluster
@@ -77,6 +78,7 @@ class Member:
         # Since when heartbeats have gone through without a gap; a leader judges others by it.
         self._steady_since = 0.0
         self.clock = DatabaseClock()
+        self.renewed = self.failed = 0
 
     # ── for the node ────────────────────────────────────────────────────────
 
@@ -161,7 +163,8 @@ class Member:
             asked_at = time.monotonic()
             try:
                 node, now = await cluster.register(
-                    self._name, socket.gethostname(), os.getpid(), self._version, self._lease
+                    *(self._name, socket.gethostname(), os.getpid(), self._version, self._lease),
+                    edition(),
                 )
             except Exception as error:
                 self._failed(error)
@@ -206,6 +209,7 @@ class Member:
         if beat.leads and (before is None or not before.is_leader):
             log.info("node %d leads, in term %d", node, beat.term)
         self._failure = None
+        self.renewed += 1
         self._stand(Standing.of(node, beat, lease))
 
     async def _next(self, cluster: Cluster, node: int, beat: Beat, lease: Lease) -> float:
@@ -297,6 +301,7 @@ class Member:
 
     def _failed(self, error: Exception) -> None:
         self._steady_since = time.monotonic()
+        self.failed += 1
         self._failure = say(error)
         if not is_transient(error):
             log.exception("saying that this node lives failed and will be tried again")

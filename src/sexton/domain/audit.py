@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from sexton.domain.expected import SECOND, Promised, Version, instant
 
-Wrong = Literal["missing", "doubled", "early", "unexpected"]
+Wrong = Literal["missing", "doubled", "early", "unexpected", "lost"]
 WRONGS: tuple[Wrong, ...] = get_args(Wrong)
 
 SHOWN = 20
@@ -86,6 +86,7 @@ class Audit:
     doubled: int
     early: int
     unexpected: int
+    lost: int
     pending: int
     lag: Lag
     catch_up_lag: Lag
@@ -97,8 +98,9 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Every fire has its one decision, and none came before its time."""
-        return not (self.missing or self.doubled or self.early or self.unexpected)
+        """Every fire has its one decision, none came before its time, and each has its job."""
+        wrong = self.missing or self.doubled or self.early or self.unexpected or self.lost
+        return not wrong
 
 
 class Lags:
@@ -138,8 +140,9 @@ def _rounded(lag: int) -> int:
 class Auditor:
     """Adds up what was found, schedule by schedule."""
 
-    def __init__(self, now: int, strays: Iterable[Stray] = ()) -> None:
+    def __init__(self, now: int, strays: Iterable[Stray] = (), *, led: bool = True) -> None:
         self.now = now
+        self.led = led
         self.schedules = 0
         self.expected = self.fired = self.pending = 0
         self.lag, self.catch_up_lag = Lags(), Lags()
@@ -231,7 +234,7 @@ class Auditor:
         stands = current.next_fire
         if stands is None or stands > fire:
             return False
-        return current.late or self.now - stands < PATIENCE
+        return (current.late and self.led) or self.now - stands < PATIENCE
 
     def _missing(self, schedule: int, fire: int, current: Version | None) -> None:
         made = self._strays.pop((schedule, fire), [])
@@ -245,6 +248,13 @@ class Auditor:
             behind = (self.now - current.next_fire) / SECOND
             why = f"nothing was decided: the schedule is {behind:.0f} s behind, nobody catches up"
         self._found("missing", schedule, fire, why)
+
+    def job_is_lost(self, schedule: int, fire: int, job: int | None) -> None:
+        """One that the ledger says was fired."""
+        why = "it was fired, and the ledger names no job"
+        if job is not None:
+            why = f"it was fired, and its job {job} is neither live nor dead nor in the history"
+        self._found("lost", schedule, fire, why)
 
     def cannot_check(self, schedule: int, why: str) -> None:
         if len(self.unchecked) < MOST_UNCHECKED:
@@ -270,6 +280,7 @@ class Auditor:
             self.wrong["doubled"],
             self.wrong["early"],
             self.wrong["unexpected"],
+            self.wrong["lost"],
             self.pending,
             self.lag.summary(),
             self.catch_up_lag.summary(),

@@ -4,13 +4,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sexton.domain.fires import COUNT_TO, Gap, excluded_between, latest_until
+from sexton.domain.fires import Gap, closed_between, gap_of, latest_until
 from sexton.domain.schedule import Decided, Rule, ScheduleState
-from sexton.domain.when.rule import MOMENT
 from sexton.domain.when.timetable import Planned, Timetable
 from sexton.errors import InvalidSchedule
 
 OVER = "it has no more fires"
+NEVER = (
+    "when: it never fires: no instant after now is left by its rule, its bounds and its calendars"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,7 @@ def demand_first(rule: Rule, anchor: datetime, now: datetime, seed: int) -> Plan
     """The same; a schedule that has none is refused."""
     planned = first_fire(rule, anchor, now, seed)
     if planned is None:
-        raise InvalidSchedule(
-            "when: it never fires: no instant after now is left by its rule, its bounds and its "
-            "calendars"
-        )
+        raise InvalidSchedule(NEVER)
     return planned
 
 
@@ -108,17 +107,19 @@ def excluded_before(rule: Rule, planned: Planned, anchor: datetime, now: datetim
     """What the calendars take out between a change and the first fire after it."""
     if not rule.timetable.has_calendars:
         return []
-    gap = excluded_between(rule.timetable, now, planned.scheduled_at, anchor)
+    gap = closed_between(rule.timetable, now, planned.scheduled_at, anchor)
     return [] if gap is None else [gap]
 
 
-def fires_left(standing: Standing, max_fires: int | None) -> int | None:
-    """How often it may still fire: those it made already count."""
+def fires_left(standing: Standing, max_fires: int | None, *, demand: bool = True) -> int | None:
+    """How often it may still fire: those it made already count. None left is refused, or 0."""
     if max_fires is None:
         return None
     if standing.fires_left is None or standing.body.max_fires is None:
         return max_fires
     left = standing.fires_left + max_fires - standing.body.max_fires
+    if left < 1 and not demand:
+        return 0
     if left < 1:
         raise InvalidSchedule(f"max_fires: it has fired {max_fires - left} times already")
     return left
@@ -173,6 +174,33 @@ def stopped(
     )
 
 
+def updated(standing: Standing, body: Body, old: Rule | None, new: Rule, demand: bool) -> Change:
+    """What is paused stays so, and would have to fire all the same."""
+    left = fires_left(standing, body.max_fires, demand=demand)
+    if standing.state != "paused":
+        return activated("update", standing, body, old, new, left=left, demand=demand)
+    if demand:
+        demand_first(new, body.anchor, standing.now, standing.id)
+    reason, until = standing.reason, standing.until
+    return stopped("update", standing, body, old, "paused", reason, left=left, until=until)
+
+
+def is_overdue(standing: Standing) -> bool:
+    """Paused until an instant that has come."""
+    return (
+        standing.state == "paused" and standing.until is not None and standing.until <= standing.now
+    )
+
+
+def resumed(standing: Standing, rule: Rule | None) -> Change:
+    """It goes on from `now`; with a rule that cannot be used it cannot."""
+    body, left = standing.body, standing.fires_left
+    if rule is None:
+        why = "its rule cannot be used"
+        return stopped("resume", standing, body, rule, "quarantined", why, left=left)
+    return activated("resume", standing, body, rule, rule, left=left, demand=False)
+
+
 def left_behind(standing: Standing, rule: Rule | None, decision: Decided) -> Change:
     """The decisions about what this version had scheduled until now and did not fire."""
     change = Change("", standing.body, standing.state)
@@ -200,5 +228,4 @@ def _gap(
     timetable: Timetable, first: datetime, until: datetime, decision: Decided, anchor: datetime
 ) -> Gap:
     last = latest_until(timetable, until, first, anchor)
-    fires = timetable.count(first - MOMENT, last, anchor, cap=COUNT_TO + 1)
-    return Gap(first, last, fires if fires <= COUNT_TO else None, decision)
+    return gap_of(timetable, first, last, decision, anchor)

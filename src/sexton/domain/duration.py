@@ -19,7 +19,7 @@ def seconds(value: Duration) -> float:
         case timedelta():
             length = value.total_seconds()
         case int() | float():
-            length = float(value)
+            length = float(value) if abs(value) <= _LONGEST else math.inf
         case str():
             length = _parse(value)
         case _:

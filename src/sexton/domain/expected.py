@@ -40,11 +40,28 @@ class Version(NamedTuple):
     next_fire: int | None  # where the schedule stands; None: it does not fire by itself
     late: bool  # found late, and being caught up
     broke: bool = False  # it ended in quarantine
+    lost: int = 0  # fires after `stops` that it had made as well
 
     @property
     def fires(self) -> bool:
         """One that has ended promised fires before; other states promise none."""
         return self.state in ("active", "ended")
+
+
+def with_lost(version: Version, timetable: Timetable) -> Version:
+    """With the fires that it had made and nobody wrote down, or whose lines are gone."""
+    if version.stops is None or version.lost < 1:
+        return version
+    anchor, stops = instant(version.anchor), version.stops
+    at: datetime | None = instant(stops)
+    if at is not None and timetable.definition.jitter_kind == "fixed":
+        at -= timetable.fire_at(at, anchor, version.schedule) - at
+    for _ in range(version.lost):
+        at = None if at is None else timetable.after(at, anchor)
+        if at is None:
+            break
+        stops = micros(timetable.fire_at(at, anchor, version.schedule))
+    return version._replace(stops=stops)
 
 
 class Promised(NamedTuple):

@@ -157,10 +157,10 @@ def _job(job: JobView, say: "_Clock") -> Iterator[str]:
 
 def _missed(facts: Facts, say: "_Clock") -> Iterator[str]:
     policy = _policy(facts)
-    scheduled = facts.moment.scheduled_at if facts.moment else None
+    fire_at = facts.moment.fire_at if facts.moment else None
     decided = facts.passage.decided_at if facts.passage else None
-    if scheduled is not None and decided is not None:
-        late = decided - scheduled
+    if fire_at is not None and decided is not None:
+        late = decided - fire_at
         if late > timedelta(seconds=policy.grace):
             why = f"beyond its grace of {_length(timedelta(seconds=policy.grace))}"
         else:

@@ -85,6 +85,7 @@ class Facts:
     job: JobView | None = None
     lived: Sequence[Lived] = ()
     instead: Entry | None = None  # the fire that stands for it
+    led: bool = True  # somebody is there to catch up what is late
     taken_out: Sequence[str] = ()
 
 
@@ -92,9 +93,11 @@ def verdict(facts: Facts) -> Verdict:
     """One word; what the ledger says comes first."""
     if facts.entry is not None:
         return facts.entry.decision
-    if facts.passage is not None and not (facts.moment and facts.moment.excluded):
-        return facts.passage.decision
     version, moment = facts.version, facts.moment
+    if facts.passage is not None and not (moment and moment.excluded):
+        broke = version is not None and version.view.ended_by == "quarantine"
+        missed = facts.passage.decision == "missed" and facts.passage.fires is None
+        return "quarantined" if broke and missed else facts.passage.decision
     if version is None:
         return "not_created"
     if isinstance(version.rule, str):
@@ -119,5 +122,6 @@ def _of_active(facts: Facts, version: VersionView, moment: Moment) -> Verdict:
         return "not_yet"
     stands = facts.next_fire_at
     if stands is not None and stands <= moment.fire_at:
-        return "pending" if facts.late or facts.now - stands < _PATIENCE else "missing"
+        coming = (facts.late and facts.led) or facts.now - stands < _PATIENCE
+        return "pending" if coming else "missing"
     return "not_kept" if moment.fire_at < facts.kept_from else "missing"

@@ -2,13 +2,21 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from sexton.domain.schedule import Decided, Rule
+from sexton.domain.when.interval import Interval
 from sexton.domain.when.timetable import Timetable
+from sexton.domain.when.union import Bounded
+from sexton.domain.when.zone import EPOCH
 
 # Later than this, a fire is a misfire. Less is an ordinary delay, a failover for example.
 LATE_AFTER = 10.0
 COUNT_TO = 1000
+# So many are counted where nobody waits for the figure, and many schedules for the answer.
+FEW = 100
+# And so many where each must be held against the calendars.
+A_GLANCE = 20
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -34,7 +42,10 @@ class CatchUp:
 def excluded_between(
     timetable: Timetable, scheduled: datetime, following: datetime | None, anchor: datetime
 ) -> Gap | None:
-    """What the calendars took out between two fires."""
+    """What the calendars took out between two instants, the first and the last of it.
+
+    One by one, and only as far as `A_GLANCE`: after an outage thousands of schedules ask at once.
+    """
     if following is None:
         return None
     first = last = None
@@ -43,18 +54,46 @@ def excluded_between(
         first = first or tick.at
         last = tick.at
         fires += 1
-        if fires > COUNT_TO:
+        if fires > A_GLANCE:
             return Gap(first, following - _MOMENT, None, "excluded")
     return None if first is None or last is None else Gap(first, last, fires, "excluded")
 
 
-def catch_up(rule: Rule, scheduled: datetime, now: datetime, anchor: datetime) -> CatchUp:
+def closed_between(
+    timetable: Timetable, scheduled: datetime, following: datetime | None, anchor: datetime
+) -> Gap | None:
+    """The same between a fire and the very next one: all that its rule has there was taken out.
+
+    So no calendar need be asked, and intervals are counted without going through them.
+    """
+    if following is None:
+        return None
+    rule = timetable.ungated(anchor)
+    first = rule.after(scheduled)
+    if first is None or first >= following:
+        return None
+    grid = rule.rule if isinstance(rule, Bounded) else rule
+    if isinstance(grid, Interval):
+        last = grid.before(following)
+        return Gap(first, last, grid.count(first - _MOMENT, last), "excluded")
+    last, fires = first, 1
+    while (at := rule.after(last)) is not None and at < following:
+        if fires == FEW:
+            return Gap(first, following - _MOMENT, None, "excluded")
+        last, fires = at, fires + 1
+    return Gap(first, last, fires, "excluded")
+
+
+def catch_up(
+    rule: Rule, scheduled: datetime, now: datetime, anchor: datetime, seed: int = 0
+) -> CatchUp:
     """The misfire policy for a schedule whose fire of `scheduled` is late.
 
-    Instants are those of the rule, without jitter: what may still be on its way is left alone.
+    How late a fire is counts from its own instant, with the jitter that `seed` gives it. What the
+    answer names are instants of the rule, without jitter.
     """
     timetable = rule.timetable
-    fire, last, gaps = _made_up(rule, scheduled, now, anchor)
+    fire, last, gaps = _made_up(rule, scheduled, now, anchor, seed)
     following = timetable.after(last, anchor)
     if timetable.has_calendars:
         out = excluded_between(timetable, scheduled, following, anchor)
@@ -63,31 +102,51 @@ def catch_up(rule: Rule, scheduled: datetime, now: datetime, anchor: datetime) -
 
 
 def _made_up(
-    rule: Rule, scheduled: datetime, now: datetime, anchor: datetime
+    rule: Rule, scheduled: datetime, now: datetime, anchor: datetime, seed: int
 ) -> tuple[datetime | None, datetime, tuple[Gap, ...]]:
     """The fire to make, if any; the last that is decided with it; and what is passed over."""
     timetable, policy = rule.timetable, rule.policy
-    until = now - timedelta(seconds=timetable.definition.jitter)
     oldest = now - timedelta(seconds=policy.grace)
-    if scheduled > until:
-        return scheduled, scheduled, ()
-    latest = latest_until(timetable, until, scheduled, anchor)
-    if policy.misfire == "skip" or latest < oldest:
-        return None, latest, (_gap(timetable, scheduled, latest, "missed", anchor),)
+
+    def is_over(at: datetime) -> bool:
+        return timetable.fire_at(at, anchor, seed) < oldest
+
+    latest = latest_due(timetable, now, scheduled, anchor, seed)
+    if policy.misfire == "skip" or is_over(latest):
+        return None, latest, (gap_of(timetable, scheduled, latest, "missed", anchor),)
     gaps: list[Gap] = []
     first = scheduled
-    if scheduled < oldest:
-        found = timetable.after(oldest - _MOMENT, anchor)
+    if is_over(scheduled):
+        before = latest_due(timetable, oldest - _MOMENT, scheduled, anchor, seed)
+        found = timetable.after(before, anchor)
         assert found is not None  # the latest is one
         first = found
-        before = latest_until(timetable, oldest - _MOMENT, scheduled, anchor)
-        gaps.append(_gap(timetable, scheduled, before, "missed", anchor))
+        gaps.append(gap_of(timetable, scheduled, before, "missed", anchor))
     if policy.misfire == "all":
         return first, first, tuple(gaps)
     if first < latest:
         before = latest_until(timetable, latest - _MOMENT, first, anchor)
-        gaps.append(_gap(timetable, first, before, "coalesced", anchor))
+        gaps.append(gap_of(timetable, first, before, "coalesced", anchor))
     return latest, latest, tuple(gaps)
+
+
+def latest_due(
+    timetable: Timetable, until: datetime, known: datetime, anchor: datetime, seed: int
+) -> datetime:
+    """The last instant of the timetable whose fire, with its jitter, is not after `until`.
+
+    Jitter keeps the order of fires: a fixed one moves all alike, and a random one leaves each
+    before the next instant, so that only the last can be beyond.
+    """
+    if not timetable.has_jitter:
+        return latest_until(timetable, until, known, anchor)
+    if timetable.definition.jitter_kind == "fixed":
+        delay = timetable.fire_at(known, anchor, seed) - known
+        return latest_until(timetable, until - delay, known, anchor)
+    found = latest_until(timetable, until, known, anchor)
+    if found == known or timetable.fire_at(found, anchor, seed) <= until:
+        return found
+    return latest_until(timetable, found - _MOMENT, known, anchor)
 
 
 def latest_until(
@@ -109,8 +168,18 @@ def latest_until(
     return found
 
 
-def _gap(
+def gap_of(
     timetable: Timetable, first: datetime, last: datetime, decision: Decided, anchor: datetime
 ) -> Gap:
-    fires = timetable.count(first - _MOMENT, last, anchor, cap=COUNT_TO + 1)
-    return Gap(first, last, fires if fires <= COUNT_TO else None, decision)
+    """From one fire to another, with how many that are, if it can be said quickly."""
+    most = FEW if timetable.has_calendars else COUNT_TO
+    fires = _count(timetable, first, last, anchor if timetable.needs_anchor else EPOCH, most + 1)
+    return Gap(first, last, fires if fires <= most else None, decision)
+
+
+@lru_cache(maxsize=1024)
+def _count(
+    timetable: Timetable, first: datetime, last: datetime, anchor: datetime, cap: int
+) -> int:
+    """Kept, because after an outage many schedules missed the same fires."""
+    return timetable.count(first - _MOMENT, last, anchor, cap=cap)

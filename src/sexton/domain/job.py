@@ -33,6 +33,7 @@ class NewJob:
     limit_key: str | None = None
     tags: Sequence[str] | None = None
     expires_in: float | None = None
+    tenant: int = 1
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
@@ -93,6 +94,7 @@ class Claim(msgspec.Struct, gc=False):
     expires: float | None
     schedule_id: int | None = None
     fire_at: float | None = None
+    tenant: int = 1
     fire: Fire | None = None  # looked up for tasks that take a Job
 
 
@@ -140,6 +142,7 @@ class JobView:
     fire_at: datetime | None = None
     after_job: int | None = None  # it waits for this one, and is not due before that has ended
     attempts: tuple[Attempt, ...] = field(default=())
+    tenant: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class DeadJob:
     error: str | None
     created_at: datetime
     died_at: datetime
+    tenant: int = 1
 
 
 @dataclass(frozen=True, slots=True)

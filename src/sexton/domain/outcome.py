@@ -45,5 +45,12 @@ class Lost:
     error: str
 
 
-Outcome = Succeeded | Failed | Snoozed | Released | Cancelled | Lost
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Taken over by somebody else, who is to settle it within so many seconds."""
+
+    hold_for: float
+
+
+Outcome = Succeeded | Failed | Snoozed | Released | Cancelled | Lost | Accepted
 PLAIN_SUCCESS = Succeeded()

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -31,7 +32,7 @@ OPTIONS = (*WHEN, *POLICY, *JOB)
 _OF_A_RULE = (*RULES, "dialect", "anchor", "dst")
 LONGEST_NAME = 200
 LONGEST_REASON = 2000
-MAX_FIRES = 2**31 - 1
+MOST = MAX_FIRES = 2**31 - 1
 _FIRST_YEAR, _LAST_YEAR = 1970, 8999
 
 
@@ -53,6 +54,9 @@ class Terms:
     def of(cls, name: str, options: Mapping[str, Any]) -> "Terms":
         """Everything that a user may give, checked; computed once for equal options."""
         key = (*options.items(), *_spread(name, options))
+        if any(isinstance(value, datetime) for value in options.values()):
+            # Equal ones may be an hour apart: of a reading that comes twice, each time is equal.
+            key = tuple([(each, _told_apart(value)) for each, value in key])
         try:
             known = _shared.get(key)
         except TypeError:
@@ -135,6 +139,18 @@ def checked_name(name: Any, what: str = "name", longest: int = LONGEST_NAME) -> 
     return name
 
 
+def checked_search(given: Any, field: str) -> str | None:
+    """Something to look for: any text that PostgreSQL can compare, or nothing."""
+    return given if given is None or given == "" else checked_name(given, field, LONGEST_REASON)
+
+
+def checked_count(given: Any, field: str, most: int = MOST) -> int:
+    """How many are wanted."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
+        raise InvalidSchedule(f"{field}: {given!r:.100} is not a whole number from 1 to {most:,}")
+    return given
+
+
 def checked_instant(given: Any, field: str) -> datetime:
     """An instant that everybody understands alike."""
     read = given
@@ -160,9 +176,10 @@ def _terms(name: str, options: Mapping[str, Any]) -> Terms:
             name=name, **{each: value for each, value in given.items() if each in WHEN}
         )
         policy = Policy.of(**{each: value for each, value in given.items() if each in POLICY})
-    except TypeError as error:  # of a kind that no check expects
+    except (TypeError, OverflowError) as error:  # of a kind that no check expects
         raise InvalidSchedule(f"when: {error}") from None
-    said = {each: _written(value) for each, value in given.items()}
+    zone = ZoneInfo(when.timezone)
+    said = {each: _written(_second_time(value, zone)) for each, value in given.items()}
     try:
         text = msgspec.json.encode(said).decode()
     except (TypeError, UnicodeError) as error:
@@ -226,6 +243,16 @@ def _spread(name: str, options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...
         return ()
     parsed = parse_cron(cron, dialect=options.get("dialect") or "cron", name=name)
     return (("spread", str(parsed)),)
+
+
+def _told_apart(value: Any) -> Any:
+    return (value.isoformat(), value.fold) if isinstance(value, datetime) else value
+
+
+def _second_time(value: Any, zone: ZoneInfo) -> Any:
+    """With its offset if it is a local time that comes twice, and the second one is meant."""
+    second = isinstance(value, datetime) and value.tzinfo is None and value.fold
+    return value.replace(tzinfo=zone) if second else value
 
 
 def _hashable(value: Any) -> Any:

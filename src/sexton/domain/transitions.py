@@ -9,13 +9,15 @@
        │ redrive                                   ├──▶ cancelled  (also from waiting, ready)
        └──────────────── dead ◀────────────────────┘
 
-`waiting` and `ready` are one state to the database, told apart by `due_at`.
+`waiting` and `ready` are one state to the database, told apart by `due_at`. What was accepted by
+an endpoint is still running, in the name of a holder instead of the worker that delivered it.
 """
 
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from sexton.domain.outcome import (
+    Accepted,
     Cancelled,
     Failed,
     Lost,
@@ -26,8 +28,8 @@ from sexton.domain.outcome import (
 )
 from sexton.domain.retry import Retry
 
-Next = Literal["waiting", "succeeded", "cancelled", "dead"]
-OutcomeName = Literal["succeeded", "failed", "snoozed", "released", "cancelled", "lost"]
+Next = Literal["waiting", "succeeded", "cancelled", "dead", "running"]
+OutcomeName = Literal["succeeded", "failed", "snoozed", "released", "cancelled", "lost", "accepted"]
 Reason = Literal["permanent", "exhausted", "expired"]
 
 
@@ -79,6 +81,8 @@ def settle(
         case Failed(error, retry_in=asked):
             delay = retry.delay(tries, noise) if asked is None else asked
             return _again("failed", error, delay, tries, retry, expires_in)
+        case Accepted(hold_for):
+            return Settlement("accepted", "running", delay=hold_for)
         case Lost(error):
             # The lease was the delay; a job that keeps losing its workers waits like a failing one.
             delay = 0.0 if tries == 1 else retry.delay(tries, noise)

@@ -3,23 +3,29 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sexton.domain.job import Claim
 from sexton.domain.outcome import PLAIN_SUCCESS, Failed, Outcome, Released, Succeeded
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import SUCCEEDED, Settlement, unsettleable
 from sexton.flow.channel import WorkerChannel
+from sexton.flow.current import about
 from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Executor, Running, unknown_task
 from sexton.flow.fetch import Fetcher
 from sexton.flow.keep import Backoff
 from sexton.flow.outage import Outage
 from sexton.flow.settle import Settler, decide
+from sexton.flow.spans import Spans
 from sexton.settings import Settings
 from sexton.store import Store
 from sexton.store.connection import is_transient
+from sexton.targets.http import PREFIX
 from sexton.targets.task import Task
 from sexton.targets.verdict import describe
+
+if TYPE_CHECKING:
+    from sexton.targets.http.deliver import Delivery
 
 log = logging.getLogger("sexton.worker")
 jobs_log = logging.getLogger("sexton.job")  # of its own, for those who see the jobs elsewhere
@@ -34,12 +40,16 @@ class Attempts:
         settling: Store,
         channel: WorkerChannel,
         tasks: Mapping[str, Task[Any, Any]],
+        delivery: Callable[[], "Delivery"],
         settings: Settings,
         outage: Outage,
         worker: Callable[[], int | None],
+        spans: Spans | None = None,
     ) -> None:
         self._store = store
+        self._spans = spans
         self._tasks = tasks
+        self._delivery = delivery
         self._poll = settings.poll
         self._worker = worker
         self.held: dict[int, Running] = {}
@@ -47,7 +57,7 @@ class Attempts:
         self.none_held.set()
         self.finished = 0
         self.fetchers: dict[str, Fetcher] = {}
-        self.executor = Executor(channel, self._ended, settings.max_result_bytes)
+        self.executor = Executor(channel, self._ended, settings.max_result_bytes, spans)
         self.settler = Settler(settling, self._settled, outage)
         self._going_back: dict[int, str] = {}  # fence to queue, of those due again within the poll
         self._errands: set[asyncio.Task[None]] = set()
@@ -60,20 +70,27 @@ class Attempts:
                 self.held[claim.fence] = running = Running(claim, worker, queue, None)
                 self._ended(running, Released(), Retry())
             return
-        fired, unknown = [], []
+        fired, unknown, traced = [], [], []
         for claim in claims:
-            running = Running(claim, worker, queue, self._tasks.get(claim.task))
+            running = Running(claim, worker, queue, self._task(claim.task))
             self.held[claim.fence] = running
             if claim.schedule_id is not None and running.takes_job:
                 fired.append(running)
             elif running.task is None and claim.claimed - claim.created > UNKNOWN_TASK_PATIENCE:
                 unknown.append(running)
+            elif self._spans is not None:
+                traced.append(running)
             else:
                 self._begin(running)
         if fired:
             self._background(self._start_fired(fired))
         if unknown:
             self._background(self._start_unknown(unknown))
+        if traced:
+            self._background(self._start_traced(traced))
+
+    def _task(self, name: str) -> "Task[Any, Any] | Delivery | None":
+        return self._delivery() if name.startswith(PREFIX) else self._tasks.get(name)
 
     async def _start_fired(self, fired: Sequence[Running]) -> None:
         """Jobs that a fire made, and whose tasks may want to know which."""
@@ -110,6 +127,19 @@ class Attempts:
             if not running.ended:
                 self._begin(running)
 
+    async def _start_traced(self, traced: Sequence[Running]) -> None:
+        """With somebody who traces: jobs may carry the span that enqueued them."""
+        traces: Mapping[int, str] = {}
+        try:
+            traces = await self._store.jobs.traces([running.claim.id for running in traced])
+        except Exception as error:
+            if not is_transient(error):
+                log.exception("which traces %d jobs belong to cannot be told", len(traced))
+        for running in traced:
+            running.trace = traces.get(running.claim.id)
+            if not running.ended:
+                self._begin(running)
+
     def _begin(self, running: Running) -> None:
         try:
             self.executor.start(running)
@@ -128,16 +158,24 @@ class Attempts:
         claim = running.claim
         if running.job is not None and running.job.settled:
             if not isinstance(outcome, Succeeded):
-                log.warning("job %d failed after its transaction had settled it", claim.id)
+                log.warning(
+                    "job %d failed after its transaction had settled it",
+                    claim.id,
+                    extra=about(claim, running.queue),
+                )
+            self.settler.settled.add(claim.task, "succeeded")
             self._settled([claim], {claim.id})
         elif outcome is PLAIN_SUCCESS:
             self.settler.add(claim, SUCCEEDED)
         else:
-            carried = running.job is not None and running.job.carried
             settlement = _decided(claim, outcome, retry)
+            # By a transaction of the task's own, or by who accepted it, before we could say so.
+            carried = settlement.next == "running" or (
+                running.job is not None and running.job.carried
+            )
             if settlement.error is not None and not carried:
-                _say(claim, settlement)
-            if settlement.delay is not None and settlement.delay < self._poll:
+                _say(claim, settlement, running.queue)
+            if settlement.next == "waiting" and (settlement.delay or 0.0) < self._poll:
                 self._going_back[claim.fence] = running.queue
             self.settler.add(claim, settlement, may_be_refused=carried)
 
@@ -146,11 +184,12 @@ class Attempts:
         for claim in claims:
             running = self.held.pop(claim.fence, None)
             if running is not None and running.task is not None and running.task.limited:
-                self.fetchers[running.queue].wake()
+                self.fetchers[running.queue].wake(claim.tenant)
         if self._going_back:
-            for queue in {self._going_back.pop(claim.fence, None) for claim in claims}:
+            for claim in claims:
+                queue = self._going_back.pop(claim.fence, None)
                 if queue is not None:
-                    self.fetchers[queue].wake()  # to learn when they are due
+                    self.fetchers[queue].wake(claim.tenant)  # to learn when they are due
         if not self.held:
             self.none_held.set()
 
@@ -174,9 +213,11 @@ def _decided(claim: Claim, outcome: Outcome, retry: Retry) -> Settlement:
         return unsettleable(describe(error))
 
 
-def _say(claim: Claim, settlement: Settlement) -> None:
+def _say(claim: Claim, settlement: Settlement, queue: str) -> None:
     """A line for what did not succeed: somebody has to look at a dead job, perhaps."""
     level = logging.WARNING if settlement.next == "dead" else logging.INFO
+    if settlement.outcome == "snoozed" and claim.task.startswith(PREFIX):
+        level = logging.DEBUG  # a host that is left alone was spoken of already, and has many jobs
     match settlement.next:
         case "waiting":
             then = f"again in {settlement.delay or 0:.1f} s"
@@ -189,4 +230,5 @@ def _say(claim: Claim, settlement: Settlement) -> None:
         "job %d (%.100s) %s at attempt %d, %s: %.300s",
         *(claim.id, claim.task, settlement.outcome, claim.attempt, then),
         (settlement.error or "").partition("\n")[0],
+        extra=about(claim, queue),
     )

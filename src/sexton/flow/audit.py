@@ -19,6 +19,7 @@ from sexton.domain.expected import (
     instant,
     micros,
     slices,
+    with_lost,
 )
 from sexton.domain.schedule import Rule, ScheduleView
 from sexton.domain.spec import checked_name
@@ -26,7 +27,7 @@ from sexton.errors import ConfigurationError, InvalidSchedule
 from sexton.flow.rules import Rules
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Pool, Store
-from sexton.store.ledger import LAST, SNAPSHOT, Ledger, Window
+from sexton.store.ledger import LAST, SNAPSHOT, Bounds, Ledger, Window
 from sexton.store.schedules import DEFAULT_TENANT
 
 SCHEDULES = 1000
@@ -45,7 +46,7 @@ async def snapshot(store: Store, pool: Pool) -> AsyncIterator[Store]:
 
 async def find(store: Store, name: str, tenant: str) -> ScheduleView:
     """A schedule by its name, or an error that may know what was meant."""
-    id = await store.schedules.tenant(tenant)
+    id = await store.schedules.tenant(checked_name(tenant, "tenant"))
     if id is None:
         raise InvalidSchedule(f"tenant: there is no {tenant!r}")
     view = await store.schedules.get(id, checked_name(name))
@@ -78,8 +79,9 @@ async def audit(
         if schedule is not None:
             id = (await find(seen, schedule, tenant)).id
             whole = replace(whole, after=id - 1, until=id)
-        auditor = Auditor(micros(bounds.now), await seen.ledger.strays(whole, MOST_STRAYS))
-        reader = _Reader(seen, auditor, timedelta(seconds=bounds.jitter))
+        strays = await seen.ledger.strays(whole, MOST_STRAYS)
+        auditor = Auditor(micros(bounds.now), strays, led=bounds.led)
+        reader = _Reader(seen, auditor, bounds)
         for begins, ends in slices(micros(whole.from_), micros(whole.to)):
             await reader.read(replace(whole, from_=instant(begins), to=instant(ends)))
         names = await seen.ledger.names(auditor.concerned())
@@ -89,19 +91,22 @@ async def audit(
 class _Reader:
     """Goes through versions and ledger together, in the order of the schedules."""
 
-    def __init__(self, store: Store, auditor: Auditor, jitter: timedelta) -> None:
+    def __init__(self, store: Store, auditor: Auditor, bounds: Bounds) -> None:
         self._ledger = store.ledger
         self._rules = Rules(store)
         self._auditor = auditor
-        self._jitter = jitter
+        self._jitter = timedelta(seconds=bounds.jitter)
+        self._certain_from = bounds.certain_from
 
     async def read(self, window: Window) -> None:
         """One slice of time, a page of schedules after the other: whatever their number."""
         time = Slice(micros(window.from_), micros(window.to))
+        for row in await self._ledger.lost(window, self._certain_from, MOST_STRAYS):
+            self._auditor.job_is_lost(*row)
         checked = 0
         more = True
         while more:
-            versions = await self._ledger.versions(window, SCHEDULES)
+            versions = await self._ledger.versions(window, SCHEDULES, self._certain_from)
             more = sum(each.until is None for each in versions) == SCHEDULES
             # The last page also has what the ledger knows of schedules that do not exist.
             page = replace(window, until=versions[-1].schedule) if more else window
@@ -154,7 +159,7 @@ def _promised(
         rule = rules[version.rule]
         if isinstance(rule, str):
             raise InvalidSchedule(rule)
-        part = time.promised(version, rule.timetable)
+        part = time.promised(with_lost(version, rule.timetable), rule.timetable)
         whole = part if whole is None else whole.then(part)
     return whole or NOTHING
 

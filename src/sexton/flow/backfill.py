@@ -2,13 +2,17 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sexton.domain.backfill import Era, past_fires
 from sexton.domain.schedule import Rule
+from sexton.domain.when.rule import MOMENT
+from sexton.errors import Unavailable
 from sexton.flow.rules import Rules
 from sexton.store import Store
 from sexton.store.backfills import OpenBackfill
+from sexton.store.connection import is_transient
 from sexton.store.due import Guard
 
 log = logging.getLogger("sexton.backfill")
@@ -35,13 +39,28 @@ class Backfiller:
 
     def __init__(self) -> None:
         self._paces: dict[int, _Pace] = {}
+        self._after = 0  # the last one that had its turn
 
     async def run_once(self, store: Store, rules: Rules, guard: Guard) -> int:
-        """How many jobs were made."""
-        under_way = await store.backfills.under_way(AT_ONCE)
-        for gone in self._paces.keys() - {each.id for each in under_way}:
-            del self._paces[gone]
-        return sum([await self._go_on(store, rules, guard, each) for each in under_way])
+        """How many jobs were made; a hundred have their turn, the next time the next hundred."""
+        under_way = await store.backfills.under_way(AT_ONCE, after=self._after)
+        self._after = under_way[-1].id if len(under_way) == AT_ONCE else 0
+        self._forget(under_way)
+        made = 0
+        for each in under_way:
+            try:
+                made += await self._go_on(store, rules, guard, each)
+            except Unavailable:
+                raise
+            except Exception as error:  # one that is locked, or broken, holds up no other
+                if not is_transient(error):
+                    log.exception("backfill %d failed and will be tried again", each.id)
+        return made
+
+    def _forget(self, under_way: Sequence[OpenBackfill]) -> None:
+        if len(self._paces) > 10 * AT_ONCE:
+            kept = {each.id for each in under_way}
+            self._paces = {id: pace for id, pace in self._paces.items() if id in kept}
 
     async def _go_on(self, store: Store, rules: Rules, guard: Guard, backfill: OpenBackfill) -> int:
         pace = self._refilled(backfill)
@@ -54,9 +73,10 @@ class Backfiller:
         if pace.version != backfill.version:
             pace.eras = await _eras(store, rules, backfill)
             pace.version = backfill.version
-        fires, over = past_fires(
-            pace.eras, backfill.next_at, backfill.to_at, limit, backfill.schedule_id
-        )
+        after = backfill.next_at
+        if backfill.known_from is not None:  # the ledger forgets while this goes on
+            after = max(after, backfill.known_from - MOMENT)
+        fires, over = past_fires(pace.eras, after, backfill.to_at, limit, backfill.schedule_id)
         next_at = backfill.to_at if over else fires[-1].planned.scheduled_at
         fired = await store.backfills.fire(guard, backfill, fires, next_at=next_at, over=over)
         if fired is None:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from sexton.flow.decide import decide_late
+from sexton.flow.decide import decide_late_in_turns
 from sexton.flow.fire import BATCH, Firer
 from sexton.flow.rules import Rules
 from sexton.store import Store
@@ -66,7 +66,8 @@ class Governor:
     async def _release(self, guard: Guard, rows: Sequence[DueRow]) -> bool:
         """What the allowance is enough for; whether anything was."""
         clock = await self._store.history.clock()
-        decisions = decide_late(rows, await self._rules.get(row.rule for row in rows), clock)
+        rules = await self._rules.get(row.rule for row in rows)
+        decisions = await decide_late_in_turns(rows, rules, clock)
         await self._firer.take_out(guard, decisions)
         batch = _affordable(decisions.batch, int(self._allowance))
         if not batch:

@@ -1,15 +1,19 @@
 """Ready to running: which jobs of one queue this worker takes next."""
 
 import logging
+import math
 import random
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sexton.domain.job import AGEING, PRIORITIES, Claim, instant
 from sexton.domain.transitions import Settlement
+from sexton.flow.tenants import Turns
 from sexton.store import Store
-from sexton.store.jobs import BEGINNING, Place
+from sexton.store.claims import BEGINNING, Lane, Place
 
 log = logging.getLogger("sexton.claim")
 
@@ -34,65 +38,106 @@ class Claimer:
         tasks: Sequence[str],
         limited: Sequence[str],
         in_doubt: Callable[[], None] = lambda: None,
+        tenants: Sequence[int] | None = None,
     ) -> None:
         self._store = store
         self._in_doubt = in_doubt  # told when a claim was made and may have been lost
         self.queue = queue
         self._tasks = frozenset(tasks)
         self._limited = frozenset(limited)
-        # By task; the sweep adds those with jobs marked for a limit that this code does not know.
-        self._places = {task: Place(task) for task in limited}
+        # How long jobs of a limited task are left to others; the sweep adds those that have jobs
+        # marked for a limit that this code does not know.
+        self._due_for = dict.fromkeys(limited, 0.0)
+        self._places: dict[tuple[str, int], Place] = {}
         self._limited_first = False
         self._more = False
         self._dry = 0
-        self._lanes = list(PRIORITIES)
-        self._since: dict[int, datetime] = dict.fromkeys(self._lanes, BEGINNING)
+        self._since: dict[Lane, datetime] = {}
+        self._turns = Turns(tenants)
+        self._is_new = True
+
+    def stir(self, tenant: int) -> None:
+        """There may be something of this tenant."""
+        self._turns.stir(tenant, time.monotonic())
+
+    def stir_all(self) -> None:
+        """There may be something of anybody: whoever said so was not heard."""
+        self._turns.stir_all(time.monotonic())
+
+    def relearn(self) -> None:
+        """There are other tenants than there were."""
+        self._turns.known = self._turns.bound is not None
 
     async def run_once(self, limit: int, worker: int) -> list[Claim]:
         """At most `limit` claims, in the order in which they should start."""
         self._more = False
-        claims = await self._claim_both(limit, worker)
+        if not self._turns.known:
+            await self._learn()
+        claims = await self._claim_in_turn(limit, worker)
         self._dry = 0 if claims else self._dry + 1
+        if claims:
+            self._turns.served(Counter([claim.tenant for claim in claims]), time.monotonic())
         return claims
 
-    async def _claim_both(self, limit: int, worker: int) -> list[Claim]:
-        if not self._places:
-            return await self._claim(limit, worker)
-        # Two statements share the room; whichever goes first would starve the other.
-        self._limited_first = not self._limited_first
-        first, second = self._claim, self._claim_limited
-        if self._limited_first:
-            first, second = second, first
-        claims = await first(limit, worker)
-        if len(claims) < limit:
-            try:
-                claims += await second(limit - len(claims), worker)
-            except Exception:
-                if not claims:
-                    raise
-                # What the first statement claimed is ours and must be started.
-                self._in_doubt()
-                log.warning("the second claim from %s failed", self.queue, exc_info=True)
+    async def _learn(self) -> None:
+        """Which tenants there are; and at first, if they are several, who of them has something."""
+        tenants = await self._store.jobs.tenants()
+        self._turns.know(tenants)
+        if self._is_new and len(tenants) > 1:
+            await self.sweep(self._store, lambda: None)
+        self._is_new = False
+
+    async def _claim_in_turn(self, limit: int, worker: int) -> list[Claim]:
+        steps = [self._claim]
+        if self._due_for:
+            # Two statements share the room; whichever goes first would starve the other.
+            self._limited_first = not self._limited_first
+            steps.insert(0 if self._limited_first else 1, self._claim_limited)
+        claims: list[Claim] = []
+        for party in self._turns.parties(time.monotonic()):
+            for step in steps:
+                try:
+                    claims += await step(limit - len(claims), worker, party)
+                except Exception:
+                    if not claims:
+                        raise
+                    # What was claimed before is ours and must be started.
+                    self._in_doubt()
+                    log.warning("another claim from %s failed", self.queue, exc_info=True)
+                    return claims
+                if len(claims) >= limit:
+                    return claims
         return claims
 
-    async def _claim(self, limit: int, worker: int) -> list[Claim]:
-        sent = dict(self._since)
+    async def _claim(self, limit: int, worker: int, party: Sequence[int]) -> list[Claim]:
+        sent = self._lanes(party)
         claims = await self._store.jobs.claim(
-            self.queue, limit, worker, self._lanes, list(sent.values())
+            self.queue,
+            limit,
+            worker,
+            [priority for _, priority in sent],
+            list(sent.values()),
+            [tenant for tenant, _ in sent],
         )
-        newest: dict[int, float] = {}
+        newest: dict[Lane, float] = {}
         for claim in claims:
-            if claim.due > newest.get(claim.priority, 0.0):
-                newest[claim.priority] = claim.due
-        for priority, due in newest.items():
+            lane = (claim.tenant, claim.priority)
+            if claim.due > newest.get(lane, 0.0):
+                newest[lane] = claim.due
+        for lane, due in newest.items():
             # A sweep that found something meanwhile has moved it back, and knows better.
-            if self._since[priority] == sent[priority]:
-                self._since[priority] = instant(min(due, claims[0].claimed - SLACK))
+            if self._since.get(lane, BEGINNING) == sent[lane]:
+                self._since[lane] = instant(min(due, claims[0].claimed - SLACK))
         if len(newest) > 1:
             claims.sort(key=_rank)
         if self._limited and claims:
             claims = await self._without_limited(claims)
         return claims
+
+    def _lanes(self, party: Iterable[int]) -> dict[Lane, datetime]:
+        """The lanes of these tenants, a tenant's together, and where to begin in each."""
+        lanes = [(tenant, priority) for tenant in party for priority in PRIORITIES]
+        return {lane: self._since.get(lane, BEGINNING) for lane in lanes}
 
     async def _without_limited(self, claims: list[Claim]) -> list[Claim]:
         """Code that did not know of a limit enqueued some of these: they go where it is kept."""
@@ -101,8 +146,8 @@ class Claimer:
             return claims
         try:
             put_back = await self._store.jobs.mark_limited(misplaced)
-            for task in {claim.task for claim in misplaced}:
-                self._places[task] = replace(self._places[task], since=BEGINNING)
+            for task, tenant in {(claim.task, claim.tenant) for claim in misplaced}:
+                self._places[task, tenant] = replace(self._place(task, tenant), since=BEGINNING)
             others = [claim for claim in misplaced if claim.id not in put_back]
             if others:
                 await self._store.jobs.settle([(each.id, each.fence, _RELEASED) for each in others])
@@ -112,27 +157,39 @@ class Claimer:
             log.warning("jobs past their limit could not be put back at once", exc_info=True)
         return [claim for claim in claims if claim.task not in self._limited]
 
-    async def _claim_limited(self, limit: int, worker: int) -> list[Claim]:
-        sent = dict(self._places)
-        claims, reached, self._more = await self._store.jobs.claim_limited(
+    def _place(self, task: str, tenant: int) -> Place:
+        place = self._places.get((task, tenant))
+        return place or Place(task, self._due_for[task], tenant=tenant)
+
+    async def _claim_limited(self, limit: int, worker: int, party: Sequence[int]) -> list[Claim]:
+        sent = {each: self._place(*each) for each in self._limited_of(party)}
+        claims, reached, more = await self._store.jobs.claim_limited(
             self.queue, limit, worker, list(sent.values())
         )
+        self._more |= more
         for place in reached:
-            before, now = sent[place.task], self._places.get(place.task)
-            if now is not None:
-                # A sweep that found something meanwhile has moved it back, and knows better.
-                moved = place.since - timedelta(seconds=SLACK)
-                since = moved if now.since == before.since else now.since
-                self._places[place.task] = replace(place, due_for=before.due_for, since=since)
+            where = place.task, place.tenant
+            before = sent[where]
+            now = self._places.get(where, before)
+            # A sweep that found something meanwhile has moved it back, and knows better.
+            moved = place.since - timedelta(seconds=SLACK)
+            since = moved if now.since == before.since else now.since
+            self._places[where] = replace(place, due_for=before.due_for, since=since)
+            if place.waits:
+                self.stir(place.tenant)  # perhaps for a limit: it must not be forgotten meanwhile
         return claims
+
+    def _limited_of(self, party: Iterable[int]) -> list[tuple[str, int]]:
+        return [(task, tenant) for tenant in party for task in self._due_for]
 
     async def next_due_in(self) -> float | None:
         """Seconds until it is worth looking again; None if only somebody else knows."""
-        ahead = await self._store.jobs.outlook(self.queue, self._lanes, list(self._since.values()))
-        due = [due_in for _, due_in in ahead.values()]
-        if self._places:
-            limited = await self._store.jobs.outlook_limited(self.queue, list(self._places))
-            due += [] if limited is None else [limited]
+        if not self._turns.known:
+            await self._learn()
+        now = time.monotonic()
+        due = [each for party in self._turns.parties(now) for each in await self._ahead(party, now)]
+        if self._turns.soonest < math.inf:
+            due.append(self._turns.soonest - now)
         if self._dry:
             due.append(LOOK_AGAIN * 2 ** min(self._dry - 1, 20))
         if self._more:
@@ -140,30 +197,72 @@ class Claimer:
             due.append(LOOK_AGAIN * (0.5 + random.random()))
         return min(due, default=None)
 
-    async def sweep(self, store: Store, found: Callable[[], None]) -> None:
-        """Find jobs that were committed behind the place where claiming begins."""
-        await self._sweep_limited(store, found)
-        beginning = [BEGINNING] * len(self._lanes)
-        first = await store.jobs.outlook(self.queue, self._lanes, beginning)
-        for priority, (due_at, due_in) in first.items():
-            if due_at < self._since[priority]:
-                self._since[priority] = due_at
-                if due_in <= 0:
-                    found()
+    async def _ahead(self, party: Sequence[int], now: float) -> list[float]:
+        """In how many seconds the first job of each lane is due, and the first limited one."""
+        lanes = self._lanes(party)
+        ahead = await self._store.jobs.outlook(
+            self.queue,
+            [priority for _, priority in lanes],
+            list(lanes.values()),
+            [tenant for tenant, _ in lanes],
+        )
+        self._turns.expect_nothing(party)
+        for (tenant, _), (_, due_in) in ahead.items():
+            self._foresee(tenant, due_in, now)
+        due = [due_in for _, due_in in ahead.values()]
+        if self._due_for:
+            places = self._limited_of(party)
+            limited = await self._store.jobs.outlook_limited(
+                self.queue, [task for task, _ in places], [tenant for _, tenant in places]
+            )
+            due += [] if limited is None else [limited]
+        return due
 
-    async def _sweep_limited(self, store: Store, found: Callable[[], None]) -> None:
-        first = await store.jobs.limited_tasks(self.queue)
-        for task, due_at in first.items():
-            place = self._places.get(task)
-            if place is None:
-                due_for = 0.0 if task in self._tasks else OTHERS_FIRST
-                self._places[task] = Place(task, due_for)
+    def _foresee(self, tenant: int, due_in: float, now: float) -> bool:
+        """Something of this tenant is due, or will be; whether it is and nobody knew."""
+        if due_in <= 0:
+            return self._turns.stir(tenant, now)
+        self._turns.expect(tenant, now + due_in)
+        return False
+
+    async def sweep(self, store: Store, found: Callable[[], None]) -> None:
+        """Find what was committed behind where claiming begins, or without a word to anybody."""
+        bound = self._turns.bound
+        first = await store.jobs.waiting(self.queue, list(PRIORITIES), bound)
+        limited = await store.jobs.limited_tasks(self.queue, bound)
+        if bound is None:
+            owners = {tenant for tenant, _ in first} | {tenant for _, tenant in limited}
+            self._turns.know(owners.union(await store.jobs.tenants()))
+        now = time.monotonic()
+        for lane, (due_at, due_in) in first.items():
+            behind = due_at < self._since.get(lane, BEGINNING)
+            if behind:
+                self._since[lane] = due_at
+            if (self._foresee(lane[0], due_in, now) or behind) and due_in <= 0:
                 found()
-            elif due_at < place.since:
-                self._places[task] = replace(place, since=due_at)
+        self._sweep_limited(limited, found, now)
+
+    def _sweep_limited(
+        self,
+        first: Mapping[tuple[str, int], tuple[datetime, float]],
+        found: Callable[[], None],
+        now: float,
+    ) -> None:
+        for (task, tenant), (due_at, due_in) in first.items():
+            news = task not in self._due_for
+            if news:
+                self._due_for[task] = 0.0 if task in self._tasks else OTHERS_FIRST
+            place = self._places.get((task, tenant))
+            if place is not None and due_at < place.since:
+                self._places[task, tenant] = replace(place, since=due_at)
+                news = True
+            if self._foresee(tenant, due_in + self._due_for[task], now) or news:
                 found()
-        for task in self._places.keys() - self._limited - first.keys():
-            del self._places[task]
+        gone = self._due_for.keys() - self._limited - {task for task, _ in first}
+        for task in gone:
+            del self._due_for[task]
+        for where in [each for each in self._places if each[0] in gone]:
+            del self._places[where]
 
 
 def _rank(claim: Claim) -> float:

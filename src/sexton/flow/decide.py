@@ -1,13 +1,22 @@
 """From schedules that are due, or late, to what is to be written about each."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
-from sexton.domain.fires import CatchUp, Gap, catch_up, excluded_between
+from sexton.domain.fires import CatchUp, Gap, catch_up, closed_between
 from sexton.domain.job import instant
 from sexton.domain.schedule import Rule
+from sexton.domain.when.timetable import Timetable
 from sexton.store.due import Batch, DueRow
+
+# After so long (s) the others on this loop have their turn.
+TURN = 0.005
+# Answers that are kept: as many as a node reads ahead, and as many again.
+KEPT = 10_000
 
 
 @dataclass(slots=True)
@@ -21,31 +30,15 @@ class Decisions:
 def decide_due(rows: Sequence[DueRow], rules: Mapping[int, Rule | str]) -> Decisions:
     """Fire each at its time and go on to its next; each distinct question is answered once."""
     decisions = Decisions()
-    answers: dict[tuple[int, float, float], tuple[datetime | None, Gap | None]] = {}
-    for row in rows:
-        rule = rules[row.rule]
-        if isinstance(rule, str):
-            decisions.broken.append((row, rule))
-            continue
-        scheduled = row.next_fire if row.scheduled is None else row.scheduled
-        timetable = rule.timetable
-        question = (row.rule, scheduled, row.anchor if timetable.needs_anchor else 0.0)
-        try:
-            answer = answers.get(question)
-            if answer is None:
-                at, anchor = instant(scheduled), instant(row.anchor)
-                following = timetable.after(at, anchor)
-                out = None
-                if timetable.has_calendars:
-                    out = excluded_between(timetable, at, following, anchor)
-                answer = answers[question] = (following, out)
-            following, out = answer
-            _write(decisions.batch, row, rule, scheduled, row.next_fire, following, late_until=None)
-        except Exception as error:
-            decisions.broken.append((row, _why(error)))
-            continue
-        if out is not None:
-            _pass_over(decisions.batch, row, out)
+    for _ in _due(decisions, rows, rules):
+        pass
+    return decisions
+
+
+async def decide_due_in_turns(rows: Sequence[DueRow], rules: Mapping[int, Rule | str]) -> Decisions:
+    """The same; others on this loop, such as whoever renews a lease, have their turn between."""
+    decisions = Decisions()
+    await _in_turns(_due(decisions, rows, rules))
     return decisions
 
 
@@ -54,19 +47,92 @@ def decide_late(
 ) -> Decisions:
     """What the misfire policy says about each schedule that is behind."""
     decisions = Decisions()
-    answers: dict[tuple[int, float, float], CatchUp] = {}
+    for _ in _late(decisions, rows, rules, now):
+        pass
+    return decisions
+
+
+async def decide_late_in_turns(
+    rows: Sequence[DueRow], rules: Mapping[int, Rule | str], now: datetime
+) -> Decisions:
+    """The same, and others have their turn between."""
+    decisions = Decisions()
+    await _in_turns(_late(decisions, rows, rules, now))
+    return decisions
+
+
+async def _in_turns(steps: Iterator[None]) -> None:
+    began = time.perf_counter()
+    for _ in steps:
+        if time.perf_counter() - began > TURN:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+
+
+def _due(
+    decisions: Decisions, rows: Sequence[DueRow], rules: Mapping[int, Rule | str]
+) -> Iterator[None]:
+    answers: dict[tuple[int, float, float], tuple[datetime | None, Gap | None]] = {}
     for row in rows:
+        yield
+        rule = rules[row.rule]
+        if isinstance(rule, str):
+            decisions.broken.append((row, rule))
+            continue
+        scheduled = row.next_fire if row.scheduled is None else row.scheduled
+        timetable = rule.timetable
+        anchored = row.anchor if timetable.needs_anchor else 0.0
+        question = (row.rule, scheduled, anchored)
+        try:
+            answer = answers.get(question)
+            if answer is None:
+                if timetable.has_calendars:
+                    answer = _following(timetable, scheduled, anchored)
+                else:
+                    answer = timetable.after(instant(scheduled), instant(row.anchor)), None
+                answers[question] = answer
+            following, out = answer
+            _write(decisions.batch, row, rule, scheduled, row.next_fire, following, late_until=None)
+        except Exception as error:
+            decisions.broken.append((row, _why(error)))
+            continue
+        if out is not None:
+            _pass_over(decisions.batch, row, out)
+
+
+@lru_cache(maxsize=KEPT)
+def _following(
+    timetable: Timetable, scheduled: float, anchor: float
+) -> tuple[datetime | None, Gap | None]:
+    """The fire after one, past the calendars, and what they take out between. Kept, because what is
+    due soon is read and decided again whenever a node wakes."""
+    at, begins = instant(scheduled), instant(anchor)
+    following = timetable.after(at, begins)
+    return following, closed_between(timetable, at, following, begins)
+
+
+def _late(
+    decisions: Decisions,
+    rows: Sequence[DueRow],
+    rules: Mapping[int, Rule | str],
+    now: datetime,
+) -> Iterator[None]:
+    answers: dict[tuple[int, float, float, int], CatchUp] = {}
+    for row in rows:
+        yield
         rule = rules[row.rule]
         if isinstance(rule, str):
             decisions.broken.append((row, rule))
             continue
         scheduled = row.next_fire if row.scheduled is None else row.scheduled
         anchored = row.anchor if rule.timetable.needs_anchor else 0.0
-        question = (row.rule, scheduled, anchored)
+        # How late a fire is depends on its jitter, which is each schedule's own.
+        seed = row.id if rule.timetable.has_jitter else 0
+        question = (row.rule, scheduled, anchored, seed)
         try:
             answer = answers.get(question)
             if answer is None:
-                answer = catch_up(rule, instant(scheduled), now, instant(row.anchor))
+                answer = catch_up(rule, instant(scheduled), now, instant(row.anchor), seed)
                 answers[question] = answer
             fire_at = None
             if answer.fire is not None:
@@ -81,7 +147,6 @@ def decide_late(
             continue
         for gap in answer.gaps:
             _pass_over(decisions.batch, row, gap)
-    return decisions
 
 
 def _write(

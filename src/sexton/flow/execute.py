@@ -8,7 +8,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Generator
 from sys import getrefcount
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import getweakrefcount
 
 import msgspec
@@ -25,12 +25,18 @@ from sexton.domain.outcome import (
 )
 from sexton.domain.retry import Retry
 from sexton.errors import JobCancelled, JobTimeout
+from sexton.flow.current import CURRENT, Slot
+from sexton.flow.meters import QUICK, RUN, Histograms, Streak
+from sexton.flow.spans import Spans
 from sexton.targets.arguments import ArgumentMismatch
 from sexton.targets.job import Channel, Job
 from sexton.targets.process import ProcessPool
 from sexton.targets.task import Task
 from sexton.targets.threads import ThreadCall, ThreadPool
 from sexton.targets.verdict import demand_done, describe, raised, returned
+
+if TYPE_CHECKING:
+    from sexton.targets.http.deliver import Delivery
 
 log = logging.getLogger("sexton.execute")
 
@@ -55,12 +61,17 @@ class Running(msgspec.Struct):
     handle: Any = None  # asyncio.Task | ThreadCall | None
     timer: Any = None  # asyncio.TimerHandle | None
     stopped: Why | None = None
+    began: float = 0.0  # by the loop's clock
+    trace: str | None = None  # the span that enqueued it, as W3C writes it
+    span: Any = None
     ended: bool = False
     given_up: bool = False  # for longer than patience lasts no worker has known its task
 
     @property
     def takes_job(self) -> bool:
-        return self.task is not None and self.task.arguments.job_parameter is not None
+        if self.task is None:
+            return False
+        return self.task.runs == "http" or self.task.arguments.job_parameter is not None
 
 
 Finished = Callable[[Running, Outcome, Retry], None]
@@ -69,14 +80,22 @@ Finished = Callable[[Running, Outcome, Retry], None]
 class Executor:
     """Starts claims and says how each ended, exactly once."""
 
-    def __init__(self, channel: Channel, finished: Finished, max_result_bytes: int) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        finished: Finished,
+        max_result_bytes: int,
+        spans: Spans | None = None,
+    ) -> None:
         self._channel = channel
+        self._spans = spans
         self._finished = finished
         self._max_result_bytes = max_result_bytes
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._turns: deque[Running] = deque()  # coroutines to be begun
         self._turning = False
+        self.ran = Histograms(RUN)
         self._threads = ThreadPool()
         self._processes = ProcessPool(max_result_bytes=max_result_bytes)
 
@@ -97,6 +116,9 @@ class Executor:
             if not self._turning:
                 self._turning = True
                 self._loop.create_task(self._take_turns(), context=self._context.copy())
+            return
+        if task.runs == "http":
+            running.handle = self._loop.create_task(self._deliver(running, task))
             return
         if task.runs == "process":
             job = running.job = Job(claim, self._channel, None)
@@ -143,11 +165,19 @@ class Executor:
     def _run_until_one_waits(
         self, me: asyncio.Task[Any]
     ) -> tuple[Running, Task[Any, Any], Any, Any] | None:
+        slot = Slot()
+        CURRENT.set(slot)
         fresh = contextvars.copy_context()
         held_by = getrefcount(me) + getweakrefcount(me)
-        yield_at = self._loop.time() + LONGEST_TURN
+        spans = self._spans
+        streak = Streak(self.ran)
+        now = self._loop.time()
+        yield_at = now + LONGEST_TURN
         while self._turns:
             running = self._turns.popleft()
+            began = now
+            slot.running = running
+            token = None if spans is None else spans.enter(running)
             task = running.task
             outcome: Outcome
             try:
@@ -163,17 +193,28 @@ class Executor:
                 else:
                     self._set_timer(running, task)
                     running.handle = me
+                    running.began = began
+                    streak.end(began)
                     return running, task, coroutine, waits_for
             except BaseException as error:
                 outcome, retry = self._verdict(running, task, error)
             self._end(running, outcome, retry)
+            if spans is not None:
+                spans.leave(token)
             changed = (
                 contextvars.copy_context() != fresh
                 or me.cancelling()
                 or getrefcount(me) + getweakrefcount(me) > held_by
             )
-            if changed or self._loop.time() > yield_at:
+            now = self._loop.time()
+            if task is streak.task and now - began <= QUICK:
+                streak.many += 1
+            else:
+                streak.add(task, began, now)
+            if changed or now > yield_at:
                 break
+        slot.running = None
+        streak.end(now)
         return None
 
     async def _wait_on(
@@ -187,13 +228,29 @@ class Executor:
             outcome, retry = self._verdict(running, task, error)
         self._end(running, outcome, retry)
 
+    async def _deliver(self, running: Running, delivery: "Delivery") -> None:
+        """A job for an endpoint, which has its own timeout."""
+        running.began = self._loop.time()
+        CURRENT.set(Slot(running))
+        if self._spans is not None:
+            self._spans.enter(running)
+        job = running.job = Job(running.claim, self._channel, None)
+        try:
+            outcome, retry = await delivery.deliver(job, running.claim)
+        except BaseException as error:
+            outcome, retry = self._verdict(running, delivery, error)
+        self._end(running, outcome, retry)
+
     async def _run_in_process(self, running: Running, task: Task[Any, Any], job: Job) -> None:
         def begin() -> None:
             # Waiting for a child is not the task's doing.
+            running.began = self._loop.time()
             job._begin(task.timeout)
             if running.stopped is None:
                 self._set_timer(running, task)
 
+        if self._spans is not None:
+            self._spans.enter(running)
         try:
             outcome, retry = await self._processes.run(
                 task, job, running.claim.payload, job.progress, begin
@@ -208,8 +265,16 @@ class Executor:
         def done(call: ThreadCall) -> None:
             self._loop.call_soon_threadsafe(self._end_of_thread, running, task, call)
 
-        call = ThreadCall(lambda: task.function(**arguments), done)
+        def run() -> Any:
+            CURRENT.set(Slot(running))
+            return task.function(**arguments)
+
+        token = None if self._spans is None else self._spans.enter(running)
+        call = ThreadCall(run, done)  # in a copy of the context as it is now
+        if token is not None and self._spans is not None:
+            self._spans.leave(token)
         running.handle = call
+        running.began = self._loop.time()
         self._threads.start(call)
 
     def _end_of_thread(self, running: Running, task: Task[Any, Any], call: ThreadCall) -> None:
@@ -226,9 +291,13 @@ class Executor:
     def _end(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         if running.timer is not None:
             running.timer.cancel()
+        if running.began:  # or else its turn is timed
+            self.ran.add(running.claim.task, self._loop.time() - running.began)
         if running.job is not None and running.job.carried and isinstance(outcome, Succeeded):
             # If its transaction did commit, the job is gone and this is refused.
             outcome = Failed("the transaction that was to settle this job did not commit")
+        if running.span is not None and self._spans is not None:
+            self._spans.end(running, outcome)
         self._finished(running, outcome, retry)
 
     def stop(self, running: Running, why: Why) -> None:
@@ -255,7 +324,7 @@ class Executor:
         running.timer = self._loop.call_later(CANCEL_AGAIN_AFTER, self.stop, running, why)
 
     def _verdict(
-        self, running: Running, task: Task[Any, Any], error: BaseException
+        self, running: Running, task: "Task[Any, Any] | Delivery", error: BaseException
     ) -> tuple[Outcome, Retry]:
         stopping = isinstance(error, asyncio.CancelledError | JobTimeout | JobCancelled)
         if not stopping or running.stopped is None:

@@ -33,12 +33,16 @@ async def explain(
 ) -> Explanation:
     """The fire at this instant, or the ones next to it."""
     async with snapshot(store, pool) as seen:
-        view = await find(seen, name, tenant)
-        said = await seen.ledger.said(view.id)
-        rules = await Rules(seen).get(rule for _, rule in said)
-        versions = [Spoken(view, rules[rule]) for view, rule in said]
-        bounds = await seen.ledger.bounds(at)
-        return await _Telling(seen, view, versions, bounds).tell(at)
+        return await explain_seen(seen, await find(seen, name, tenant), at)
+
+
+async def explain_seen(seen: Store, view: ScheduleView, at: datetime) -> Explanation:
+    """The same, for who has a snapshot already."""
+    said = await seen.ledger.said(view.id)
+    rules = await Rules(seen).get(rule for _, rule in said)
+    versions = [Spoken(each, rules[rule]) for each, rule in said]
+    bounds = await seen.ledger.bounds(at)
+    return await _Telling(seen, view, versions, bounds).tell(at)
 
 
 class _Telling:
@@ -110,6 +114,7 @@ class _Telling:
             self._following(version),
             moment,
             entry,
+            led=self._bounds.led,
         )
         return await self._with_reasons(facts)
 

@@ -10,6 +10,7 @@ from sexton.domain.job import Claim
 from sexton.errors import Unavailable
 from sexton.flow.claim import Claimer
 from sexton.flow.keep import QUICKLY, Backoff, took_too_long, wait
+from sexton.flow.meters import LAG, Histogram
 from sexton.flow.outage import Outage
 from sexton.store.connection import is_transient
 
@@ -52,9 +53,12 @@ class Fetcher:
         self.claiming_since: float | None = None
         self._stop = asyncio.Event()
         self._claim_seconds: deque[float] = deque(maxlen=10_000)
+        self.lag = Histogram(LAG)  # from due to claimed
 
-    def wake(self) -> None:
-        """There may be something to claim."""
+    def wake(self, tenant: int | None = None) -> None:
+        """There may be something to claim; of this tenant, if that is known."""
+        if tenant is not None:
+            self.claimer.stir(tenant)
         self._wake.set()
 
     def give_back(self) -> None:
@@ -143,6 +147,7 @@ class Fetcher:
             self.claiming_since = None
         if claims:
             self._claim_seconds.append(time.perf_counter() - began)
+            self.lag.add_sampled(claims, _lag)
             self._start(claims, worker, self.queue)
         return claims
 
@@ -154,3 +159,7 @@ class Fetcher:
         if self.free < self._enough:
             self._freed.clear()
             await wait(self._freed, GATHER_FOR)
+
+
+def _lag(claim: Claim) -> float:
+    return claim.claimed - claim.due

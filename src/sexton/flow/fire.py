@@ -2,6 +2,8 @@
 
 import bisect
 import logging
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
@@ -9,12 +11,14 @@ import asyncpg
 
 from sexton.domain.fires import LATE_AFTER
 from sexton.domain.job import instant
+from sexton.domain.partition import PARTITIONS
 from sexton.domain.schedule import FireKind
-from sexton.flow.decide import Decisions, decide_due
+from sexton.flow.decide import Decisions, decide_due_in_turns
 from sexton.flow.rules import Rules
+from sexton.flow.shares import Shares
 from sexton.store import Store
-from sexton.store.connection import is_lost, is_transient, say
-from sexton.store.due import Batch, Fired, Guard
+from sexton.store.connection import say
+from sexton.store.due import Batch, DueRow, Fired, Guard
 
 log = logging.getLogger("sexton.fire")
 
@@ -24,6 +28,17 @@ AHEAD = 0.5
 # found by the workers' sweep only.
 BATCH = 2000
 READ = 4096
+LOOK_FOR_TENANTS_EVERY = 5.0
+
+# What a schedule can be to blame for. A full disk or a grant that was taken back is nobody's fault:
+# it is waited for, like a server that is away.
+_ITS_FAULT = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.PLPGSQLError,  # a trigger of the user's own
+)
+# A schedule that somebody has locked is looked at again after this long, and not waited for.
+LOCKED_FOR = 0.25
 
 Replaced = Callable[[Sequence[int]], Awaitable[None]]
 
@@ -37,17 +52,71 @@ class Firer:
         self._on_replaced = on_replaced
         self.fired = 0
         self.last_fire_at: datetime | None = None
+        self.jobs: Counter[str] = Counter()  # made, by the kind of fire
+        self.quarantined = 0
+        self.held_up = False  # something that is due is locked by somebody else
+        self._locked: dict[int, float] = {}  # until when each is not looked at
+        self._shares = Shares()
+        self._look_for_tenants_at = 0.0
 
     async def plan(self, guard: Guard, partitions: Sequence[int]) -> tuple[Batch, bool]:
         """What is due now or soon, oldest first; and whether there was more than could be read."""
-        each = max(4, READ // len(partitions))
-        rows = await self._store.due.due(partitions, ahead=AHEAD, late=LATE_AFTER, each=each)
+        rows, more = await self._read(partitions)
         if not rows:
             return Batch(), False
         rules = await self._rules.get(row.rule for row in rows)
-        decisions = decide_due(rows, rules)
+        decisions = await decide_due_in_turns(rows, rules)
         await self.take_out(guard, decisions)
-        return decisions.batch, len(rows) >= each
+        batch = decisions.batch
+        if self._locked:
+            batch = await self._without_locked(batch)
+        self.held_up = len(batch) < len(decisions.batch)
+        return batch, more
+
+    async def _read(self, partitions: Sequence[int]) -> tuple[list[DueRow], bool]:
+        """The oldest; if there are too many, and of several tenants, an equal share of each."""
+        if self._shares.in_use:
+            return await self._read_shares(partitions)
+        each = max(4, READ // len(partitions))
+        rows = await self._store.due.due(partitions, ahead=AHEAD, late=LATE_AFTER, each=each)
+        if len(rows) < each:
+            return rows, False
+        await self._know_tenants()
+        if not self._shares.several or not _is_full(rows, each):
+            return rows, True
+        self._shares.begin(rows)
+        return await self._read_shares(partitions)
+
+    async def _know_tenants(self) -> None:
+        if time.monotonic() >= self._look_for_tenants_at:
+            self._shares.know(await self._store.jobs.tenants())
+            self._look_for_tenants_at = time.monotonic() + LOOK_FOR_TENANTS_EVERY
+
+    async def _read_shares(self, partitions: Sequence[int]) -> tuple[list[DueRow], bool]:
+        await self._know_tenants()
+        limits = self._shares.limits()
+        rows = await self._store.due.due_of(limits, partitions, ahead=AHEAD, late=LATE_AFTER)
+        return self._shares.divide(rows, limits), True
+
+    async def _unlocked(self, ids: Sequence[int]) -> set[int]:
+        """Those that nobody has locked; the others are left out for a moment."""
+        free = {*await self._store.due.unlocked(ids)}
+        now = time.monotonic()
+        still = {id: now + LOCKED_FOR for id in ids if id not in free}
+        # Those that were met again are judged anew; those that were not are due no longer.
+        kept = {id: at for id, at in self._locked.items() if id not in free and at > now - 10.0}
+        self._locked = kept | still
+        return free
+
+    async def _without_locked(self, batch: Batch) -> Batch:
+        """Whoever has locked a schedule, by an edit that takes its time, holds up only that one."""
+        met = [id for id in batch.ids if id in self._locked]
+        if not met:
+            return batch
+        now = time.monotonic()
+        if ready := [id for id in met if self._locked[id] <= now]:
+            await self._unlocked(ready)
+        return batch.only({*batch.ids} - self._locked.keys())
 
     async def take_out(self, guard: Guard, decisions: Decisions) -> None:
         """Schedules that cannot be computed are put aside and reported; the others go on."""
@@ -60,20 +129,19 @@ class Firer:
         except asyncpg.LockNotAvailableError:
             return  # somebody changes it just now
         if name is not None:
-            log.error("schedule %r is quarantined: %s", name, why)
+            self.quarantined += 1
+            log.error("schedule %r is quarantined: %s", name, why, extra={"schedule": name})
 
     async def fire(self, guard: Guard, batch: Batch, kind: FireKind = "due") -> Fired:
         """Write a batch; a schedule that PostgreSQL will not take is put aside, not the others."""
         try:
             fired = await self._store.due.fire(guard, kind, batch)
         except asyncpg.LockNotAvailableError:
-            free = batch.only(await self._store.due.unlocked(batch.ids))
+            free = batch.only(await self._unlocked(batch.ids))
             if not 0 < len(free) < len(batch):
                 raise
             return await self.fire(guard, free, kind)  # the others as soon as they are let go
-        except asyncpg.PostgresError as error:
-            if is_lost(error) or is_transient(error):
-                raise
+        except _ITS_FAULT as error:
             if len(batch) > 1:
                 first, second = batch.halves()
                 one = await self.fire(guard, first, kind)
@@ -88,11 +156,17 @@ class Firer:
             await self._quarantine(guard, batch.ids[0], batch.stamps[0], why)
             return Fired(0, 0, ())
         if fired.jobs:
+            self.jobs[kind] += fired.jobs
             self.fired += fired.jobs if kind == "due" else 0
             self.last_fire_at = instant(max(batch.fires_at))
         if fired.still_live:
             await self._on_replaced(fired.still_live)
         return fired
+
+
+def _is_full(rows: Sequence[DueRow], each: int) -> bool:
+    """Whether there may be more in some partition."""
+    return max(Counter([row.id % PARTITIONS for row in rows]).values()) >= each
 
 
 def due_by(batch: Batch, first: int, now: float) -> int:

@@ -6,6 +6,7 @@ import random
 from sexton.domain.outcome import Lost
 from sexton.domain.transitions import settle
 from sexton.store import Store
+from sexton.store.endpoints import HOLDER
 
 log = logging.getLogger("sexton.reap")
 
@@ -22,7 +23,8 @@ async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
     each of its jobs is settled under its own fence, by whichever reaper comes first.
     """
     for id, name in await store.workers.lose_expired():
-        log.warning("worker %d (%s) did not renew its lease: it is lost", id, name)
+        if name != HOLDER:
+            log.warning("worker %d (%s) did not renew its lease: it is lost", id, name)
     lost = 0
     while orphans := await store.jobs.orphans(BATCH, gone_for):
         settled = [
@@ -30,7 +32,7 @@ async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
                 orphan.id,
                 orphan.fence,
                 settle(
-                    Lost(f"worker {orphan.worker} was lost while it ran this attempt"),
+                    Lost(_why(orphan.worker)),
                     tries=orphan.tries,
                     retry=orphan.retry,
                     expires_in=orphan.expires_in,
@@ -41,9 +43,16 @@ async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
         ]
         reaped = await store.jobs.settle(settled)
         lost += len(reaped)
-        await store.jobs.notify_idle(sorted({each.queue for each in orphans if each.id in reaped}))
+        ready = sorted({(each.queue, each.tenant) for each in orphans if each.id in reaped})
+        await store.jobs.notify_idle([queue for queue, _ in ready], [each for _, each in ready])
         if not reaped:
             break  # another reaper is at it
     if lost:
         log.warning("%d attempts were lost with their workers", lost)
     return lost
+
+
+def _why(worker: str) -> str:
+    if worker == HOLDER:
+        return "its endpoint answered 202, and nobody settled it in time"
+    return f"worker {worker} was lost while it ran this attempt"

@@ -2,21 +2,24 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
-from sexton.domain.change import demand_first, excluded_before, first_fire
+from sexton.domain.change import NEVER, excluded_before, first_fire
 from sexton.domain.fires import Gap
 from sexton.domain.schedule import Rule
 from sexton.domain.spec import Registered, Spec, Terms
 from sexton.domain.version import fresh_anchor, pinned
+from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.domain.when.timetable import Planned
 from sexton.errors import InvalidSchedule
+from sexton.flow.rulebook import Known, Rulebook
 from sexton.flow.verbs import Verbs
-from sexton.store import Borrowed, Store
+from sexton.store import Borrowed, Held, Store
 
 CHUNK = 5000
 SHOWN = 20
@@ -38,32 +41,75 @@ class _Chunk:
 class Register:
     """Adds schedules through one connection, in its transaction."""
 
-    def __init__(self, store: Store, tenant: int) -> None:
-        assert isinstance(store.source, Borrowed), "it works within a transaction"
+    def __init__(self, store: Store, tenant: int, book: Rulebook | None = None) -> None:
+        assert isinstance(store.source, Borrowed | Held), "it works within a transaction"
         self._connection = store.source.connection
         self._store = store
         self._schedules = store.schedules
         self._tenant = tenant
-        self._rules: dict[str, tuple[int, Rule]] = {}
+        self._book = book or Rulebook()
+        self._rules: dict[str, Known] = {}
 
-    async def prepare(self, specs: Iterable[Spec]) -> None:
-        """Write their rules, before anything that others could wait for."""
+    async def prepare(
+        self, specs: Iterable[Spec], refused: dict[str, InvalidSchedule] | None = None
+    ) -> dict[str, Known]:
+        """Write their rules, before anything that others could wait for; those that are new, and
+        may be kept when they are committed.
+
+        A rule that cannot be used fails all, or is `refused` alone, by its text.
+        """
         distinct: dict[str, Terms] = {}
         for spec in specs:
-            distinct.setdefault(spec.terms.text, spec.terms)
-        names = {ref.name for terms in distinct.values() for ref in terms.when.calendars}
-        calendars = {}
-        if names:
-            await self._store.calendars.hold()
-            calendars = await self._store.calendars.current(self._tenant, names)
-        compiled = {text: pinned(terms, calendars) for text, terms in distinct.items()}
+            text = spec.terms.text
+            if text not in distinct:
+                distinct[text] = spec.terms
+                if (known := self._book.get(text)) is not None:
+                    self._rules[text] = known
+        missing = {text: terms for text, terms in distinct.items() if text not in self._rules}
+        compiled = await self._compiled(missing, refused)
+        if not compiled:
+            return {}
         ids = await self._schedules.rules(sorted({text for text, _ in compiled.values()}))
-        self._rules = {text: (ids[exact], rule) for text, (exact, rule) in compiled.items()}
+        made = {text: Known(ids[exact], rule) for text, (exact, rule) in compiled.items()}
+        self._rules |= made
+        return {text: each for text, each in made.items() if not distinct[text].when.calendars}
+
+    async def _compiled(
+        self, wanted: Mapping[str, Terms], refused: dict[str, InvalidSchedule] | None
+    ) -> dict[str, tuple[str, Rule]]:
+        names = {ref.name for terms in wanted.values() for ref in terms.when.calendars}
+        calendars: Mapping[CalendarRef, Calendar] = {}
+        if names:
+            await self._store.calendars.hold(self._tenant)
+            calendars = await self._store.calendars.current(self._tenant, names)
+        found: dict[str, tuple[str, Rule]] = {}
+        for text, terms in wanted.items():
+            try:
+                found[text] = pinned(terms, calendars)
+            except InvalidSchedule as error:
+                if refused is None:
+                    raise
+                refused[text] = error
+        return found
+
+    def known(self, spec: Spec) -> Known:
+        """Its rule, once it is prepared."""
+        return self._rules[spec.terms.text]
+
+    async def refuse_over(self, specs: Iterable[Spec], refused: dict[str, InvalidSchedule]) -> None:
+        """Those whose rules would never fire, before `add` fails for all."""
+        now = await self._schedules.clock()
+        for text, terms in {spec.terms.text: spec.terms for spec in specs}.items():
+            if text not in refused:
+                try:
+                    self._demand_first(text, terms, now)
+                except InvalidSchedule as error:
+                    refused[text] = error
 
     async def add(self, specs: Sequence[Spec], *, exist_ok: bool) -> list[Registered]:
         """All of them; while PostgreSQL takes in one chunk, the next is computed."""
         _demand_distinct(specs)
-        await self._schedules.hold_bulk()
+        await self._schedules.hold_bulk(self._tenant)
         added: list[Registered] = []
         parts = [specs[first : first + CHUNK] for first in range(0, len(specs), CHUNK)]
         chunk = await self._reserved(parts[0]) if parts else None
@@ -108,15 +154,22 @@ class Register:
         return chunk
 
     def _first(self, spec: Spec, now: datetime) -> tuple[int, float, float, Rule, Gap | None]:
-        rule_id, rule = self._rules[spec.terms.text]
-        anchor = fresh_anchor(spec.terms, now)
         try:
-            planned = demand_first(rule, anchor, now, 0)
+            known, anchor, planned = self._demand_first(spec.terms.text, spec.terms, now)
         except InvalidSchedule as error:
             raise InvalidSchedule(f"{spec.name!r}: {error}") from None
-        gaps = excluded_before(rule, planned, anchor, now)
+        gaps = excluded_before(known.rule, planned, anchor, now)
         at = planned.scheduled_at.timestamp()
-        return rule_id, anchor.timestamp(), at, rule, gaps[0] if gaps else None
+        return known.id, anchor.timestamp(), at, known.rule, gaps[0] if gaps else None
+
+    def _demand_first(
+        self, text: str, terms: Terms, now: datetime
+    ) -> tuple[Known, datetime, Planned]:
+        known, anchor = self._rules[text], fresh_anchor(terms, now)
+        at = known.first(anchor, now)
+        if at is None:
+            raise InvalidSchedule(NEVER)
+        return known, anchor, Planned(at, at)
 
     async def _send(
         self,

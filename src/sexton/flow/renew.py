@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sexton.cluster.clock import DatabaseClock
 from sexton.domain.lease import Lease
 from sexton.flow.keep import Backoff, wait
 from sexton.store import Clock, Line, Store
@@ -58,6 +59,8 @@ class LeaseKeeper:
         self.lease: Lease | None = None
         # Since when renewals have gone through without a gap; the reaper judges others by it.
         self.steady_since = 0.0
+        self.renewed = self.failed = self.lost = 0
+        self.database_clock = DatabaseClock()
 
     def start(self) -> None:
         self._thread.start()
@@ -92,6 +95,7 @@ class LeaseKeeper:
                     self._tell(self._on_held, worker)
                     why = await self._renew_until_lost(store, worker, stop)
                     if why is not None:
+                        self.lost += 1
                         self.lease = None
                         self._tell(self._on_lost, worker, why)
         finally:
@@ -109,6 +113,7 @@ class LeaseKeeper:
             except Exception as error:
                 if not is_transient(error):
                     log.exception("registering failed and will be tried again")
+                self.failed += 1
                 self.steady_since = time.monotonic()
                 await wait(stop, backoff.next())
                 continue
@@ -131,18 +136,23 @@ class LeaseKeeper:
                 # A renewal that hangs is not waited for longer than the lease is trusted. Only this
                 # thread having slept through all of it, the database is asked whether it was late.
                 async with asyncio.timeout(left if left > 0 else None):
-                    cancelled = await store.workers.renew(worker)
+                    skew = None if self._clock else self.database_clock.skew
+                    renewed = await store.workers.renew_and_tell(worker, skew)
             except Exception as error:
                 if not is_transient(error):
                     log.exception("renewing the lease failed")
                 failed = error
+                self.failed += 1
                 self.steady_since = time.monotonic()
                 left = self.lease.trusted_until - self.steady_since
                 delay = min(backoff.next(), left)
                 continue
-            if cancelled is None:
+            if renewed is None:
                 return "the database gave it up because it was not renewed in time"
             failed = None
+            now, cancelled = renewed
+            self.database_clock.heard(now, asked_at, time.monotonic())
+            self.renewed += 1
             backoff.clear()
             self.lease = Lease(self._registration.lease, asked_at)
             delay = self.lease.renew_at(random.random()) - time.monotonic()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from sexton import __version__
@@ -16,15 +17,17 @@ from sexton.domain.fires import LATE_AFTER
 from sexton.errors import Unavailable
 from sexton.flow import prune
 from sexton.flow.catch_up import Governor
-from sexton.flow.fire import AHEAD, READ, Firer, due_by
+from sexton.flow.fire import AHEAD, LOCKED_FOR, READ, Firer, due_by
 from sexton.flow.keep import Backoff, keep_doing, wait
+from sexton.flow.meters import LAG, Histogram
 from sexton.flow.outage import Outage
 from sexton.flow.rules import Rules
+from sexton.flow.spans import Spans
 from sexton.flow.wake import CANCEL, Listener
 from sexton.settings import Settings
 from sexton.store import Line, Store
 from sexton.store.connection import Address, is_transient
-from sexton.store.due import Guard
+from sexton.store.due import Batch, Fired, Guard
 
 log = logging.getLogger("sexton.scheduler")
 
@@ -81,17 +84,22 @@ class Scheduler:
         errands: Sequence[
             tuple[str, float, Callable[[Store, Rules, Guard], Awaitable[object]]]
         ] = (),
+        spans: Spans | None = None,
     ) -> None:
+        self._spans = spans
+        self.fire_lag = Histogram(LAG)  # from fire_at to the committed job
         self._settings = settings
         self._address = address
         self._revive = revive
         self._errands = errands
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._lines = [Line(address) for _ in range(3)]
-        firing, catching, keeping = (Store(line, settings.schema) for line in self._lines)
+        # Whatever takes long on one of them, firing waits for nobody but itself.
+        self._lines = [Line(address) for _ in range(4)]
+        firing, catching, keeping, aside = (Store(line, settings.schema) for line in self._lines)
         self._firing, self._store = firing, keeping
         self._outage = Outage()
-        self._rules = Rules(keeping)
+        self._aside = aside  # for what firing needs while it runs: rules, and jobs to be replaced
+        self._rules = Rules(aside)
         self.firer = Firer(firing, self._rules, self._replace)
         self._catching = Firer(catching, self._rules, self._replace)
         self.governor = Governor(catching, self._rules, self._catching)
@@ -154,6 +162,11 @@ class Scheduler:
         return kept if self._listener is None else [*kept, self._listener.run(self._stop)]
 
     @property
+    def firers(self) -> tuple[Firer, ...]:
+        """Those who count fires here: at their time, and what is late."""
+        return (self.firer, self._catching)
+
+    @property
     def health(self) -> NodeHealth:
         owned = self.member.owned
         return NodeHealth(
@@ -209,6 +222,7 @@ class Scheduler:
             if end > first:
                 part = batch if end - first == len(batch) else batch.part(first, end)
                 fired = await self.firer.fire(guard, part)
+                self._measure_lag(part, fired, now)
                 first = end
                 if fired.moved < len(part):
                     # Somebody changed one of them, or it is not yet time by the database's clock.
@@ -218,8 +232,18 @@ class Scheduler:
                     return  # one of them is due again before the last of these
             elif (more and first) or await wait(self._wake, batch.were_due[first] - now + MARGIN):
                 return  # something has changed, or what was not read may be due before this
-        if not batch:
+        if not batch and self.firer.held_up:
+            await wait(self._wake, LOCKED_FOR)
+        elif not batch:
             await self._sleep(owned)
+
+    def _measure_lag(self, part: Batch, fired: Fired, began: float) -> None:
+        if not fired.jobs:
+            return
+        now = self.member.database_now().timestamp()
+        self.fire_lag.add_all([now - at for at in compress(part.fires_at, part.firing)])
+        if self._spans is not None:
+            self._spans.fired("due", part.fires_at, fired.jobs, time.time() - (now - began))
 
     async def _sleep(self, owned: Owned) -> None:
         """Until shortly before the next is due, or something has changed."""
@@ -240,9 +264,9 @@ class Scheduler:
 
     async def _replace(self, jobs: Sequence[int]) -> None:
         """Cancel the jobs that a newer fire replaces; it waits for them to end."""
-        asked = await self._store.jobs.cancel(jobs)
+        asked = await self._aside.jobs.cancel(jobs)
         workers = {worker for worker in asked.values() if worker is not None}
-        await self._store.jobs.notify([f"{CANCEL}{worker}" for worker in sorted(workers)])
+        await self._aside.jobs.notify([f"{CANCEL}{worker}" for worker in sorted(workers)])
 
     # ── what is late, and other errands ─────────────────────────────────────
 

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import asyncpg
 
@@ -13,7 +15,9 @@ from sexton.domain.job import Claim
 from sexton.domain.outcome import PLAIN_SUCCESS, Outcome
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import SUCCEEDED, Settlement, settle, unsettleable
+from sexton.flow.current import about
 from sexton.flow.keep import QUICKLY, Backoff, took_too_long, wait
+from sexton.flow.meters import Tally
 from sexton.flow.outage import Outage
 from sexton.store import Store
 from sexton.store.connection import is_lost, is_transient, say
@@ -31,6 +35,7 @@ _REFUSED = (
 )
 Settled = Callable[[Sequence[Claim], set[int]], None]  # a batch, and the ids that were ours
 Pending = tuple[Claim, Settlement]
+_task = attrgetter("task")
 
 
 def decide(claim: Claim, outcome: Outcome, retry: Retry, noise: float | None = None) -> Settlement:
@@ -73,6 +78,9 @@ class Settler:
         self._in_doubt = False
         self._unremarkable: set[int] = set()
         self.batches = 0
+        self.settled = Tally()  # by outcome
+        self.died = Tally()  # by reason
+        self.refused = 0
 
     @property
     def unsettled(self) -> int:
@@ -123,11 +131,13 @@ class Settler:
         began = time.monotonic()
         self._dealt_with = []
         plain = [each for each in batch if each[1] is SUCCEEDED]
-        others = (
+        rest = (
             [each for each in batch if each[1] is not SUCCEEDED] if len(plain) < len(batch) else []
         )
+        accepted = [each for each in rest if each[1].next == "running"]
+        others = [each for each in rest if each[1].next != "running"] if accepted else rest
         try:
-            for part in (plain, others):
+            for part in (plain, others, accepted):
                 if part:
                     await self._settle_most(part)
         except BaseException as error:
@@ -154,11 +164,15 @@ class Settler:
         return len(batch)
 
     async def _settle(self, batch: list[Pending]) -> None:
-        """Either plain successes or other settlements: one statement for all of them."""
+        """All plain successes, or all accepted, or neither: one statement for all of them."""
         claims = [claim for claim, _ in batch]
         if batch[0][1] is SUCCEEDED:
             accepted = await self._store.jobs.settle_succeeded(
                 [claim.id for claim in claims], [claim.fence for claim in claims]
+            )
+        elif batch[0][1].next == "running":
+            accepted = await self._store.endpoints.hand_over(
+                [(claim.id, claim.fence, settlement.delay or 0.0) for claim, settlement in batch]
             )
         else:
             accepted = await self._store.jobs.settle(
@@ -169,17 +183,36 @@ class Settler:
         self._on_settled(claims, accepted)
         if len(accepted) < len(batch):
             self._remark_on([each for each in batch if each[0].id not in accepted])
+            batch = [each for each in batch if each[0].id in accepted]
+            self._count(batch, [claim for claim, _ in batch])
+        else:
+            self._count(batch, claims)
         if self._unremarkable:
             self._unremarkable.difference_update(claim.fence for claim in claims)
 
+    def _count(self, batch: list[Pending], claims: list[Claim]) -> None:
+        if batch and batch[0][1] is SUCCEEDED:
+            for task, many in Counter(map(_task, claims)).items():
+                self.settled.add(task, "succeeded", many)
+            return
+        for claim, settlement in batch:
+            self.settled.add(claim.task, settlement.outcome)
+            if settlement.reason is not None:
+                self.died.add(claim.task, settlement.reason)
+
     def _remark_on(self, refused: list[Pending]) -> None:
         for claim, settlement in refused:
+            if claim.fence in self._unremarkable:
+                self.settled.add(claim.task, "succeeded")  # a transaction of its own had done it
+            else:
+                self.refused += 1
             # After an outage the first try may have been applied and its answer lost.
             if not self._in_doubt and claim.fence not in self._unremarkable:
                 log.warning(
                     "job %d (%s): the outcome %r of attempt %d was refused, the claim with "
                     "fence %d is not valid any more",
                     *(claim.id, claim.task, settlement.outcome, claim.attempt, claim.fence),
+                    extra=about(claim),
                 )
 
     # ── what does not go through ────────────────────────────────────────────
@@ -214,7 +247,7 @@ class Settler:
         claim, settlement = pending
         what = "outcome" if settlement.result is None else "result"
         note = f"its {what} could not be kept: {say(error)}"
-        log.warning("job %d: %s", claim.id, note)
+        log.warning("job %d: %s", claim.id, note, extra=about(claim))
         for instead in (replace(settlement, result=None, error=note), unsettleable(note)):
             try:
                 await self._settle([(claim, instead)])

@@ -4,26 +4,28 @@ What was read may have moved on when the change is written: somebody fired it, o
 nothing was written, and the schedule is read and decided again.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn
 
 import asyncpg
 
 from sexton.domain.change import (
-    Body,
     Change,
     Standing,
     activated,
     demand_first,
     excluded_before,
-    fires_left,
+    is_overdue,
+    resumed,
     stopped,
+    updated,
 )
 from sexton.domain.schedule import Rule, RuleText
-from sexton.domain.spec import Spec, Terms
+from sexton.domain.spec import Spec, Terms, checked_name
 from sexton.domain.version import (
     Payload,
     body_of,
@@ -38,11 +40,22 @@ from sexton.domain.when.timetable import Timetable
 from sexton.errors import InvalidSchedule, Unavailable, UnknownSchedule, did_you_mean
 from sexton.store import Store
 
+log = logging.getLogger("sexton.schedule")
+
 TRIES = 20
 AT_ONCE = 100
 RESUME_EVERY = 1.0
-RETIRED = "retired"
+RETIRED = "retired"  # the reason; what tells it from an operator's is the verb
 Decide = Callable[[Standing, Rule | None], Change | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """A schedule that has just begun."""
+
+    id: int
+    since: datetime
+    next_fire_at: datetime
 
 
 class Verbs:
@@ -64,7 +77,7 @@ class Verbs:
         for _ in range(TRIES):
             standing = await self._schedules.standing(self._tenant, spec.name)
             if standing is None:
-                done = await self._insert(spec, rule_id, rule, declared_by)
+                done = await self.insert(spec, rule_id, rule, declared_by) is not None
             elif standing.state != "cancelled":
                 if exist_ok:
                     return False
@@ -72,26 +85,36 @@ class Verbs:
                     f"name: there is a schedule {spec.name!r} already; put it or update it instead"
                 )
             else:
-                done = await self._begin_again(standing, spec, rule_id, rule, declared_by)
+                done = await self.begin_again(standing, spec, rule_id, rule, declared_by)
             if done:
                 return True
-        raise _restless(spec.name)
+        raise restless(spec.name)
 
-    async def _begin_again(
-        self, standing: Standing, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None
+    async def begin_again(
+        self,
+        standing: Standing,
+        spec: Spec,
+        rule_id: int,
+        rule: Rule,
+        declared_by: str | None = None,
     ) -> bool:
+        """One that was cancelled; False: it has moved on since it was read."""
         body = body_of(spec, rule_id, fresh_anchor(spec.terms, standing.now), declared_by)
         old, left = await self.rule(standing), spec.terms.max_fires
         change = activated("add", standing, body, old, rule, left=left)
         return await self._schedules.change(standing, change)
 
-    async def _insert(self, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None) -> bool:
+    async def insert(
+        self, spec: Spec, rule_id: int, rule: Rule, declared_by: str | None = None
+    ) -> Inserted | None:
+        """Without looking whether its name is free; None: it is not."""
         now, [id] = await self._schedules.reserve(1)
         body = body_of(spec, rule_id, fresh_anchor(spec.terms, now), declared_by)
         planned = demand_first(rule, body.anchor, now, id)
         gaps = excluded_before(rule, planned, body.anchor, now)
         gap = gaps[0] if gaps else None
-        return await self._schedules.add(id, self._tenant, spec.name, now, body, planned, gap)
+        made = await self._schedules.add(id, self._tenant, spec.name, now, body, planned, gap)
+        return Inserted(id, now, planned.fire_at) if made else None
 
     async def put(self, spec: Spec, *, declared_by: str | None = None) -> bool:
         """Make it so; whether that changed anything."""
@@ -103,6 +126,22 @@ class Verbs:
         """Change some of what it says; whether that changed anything."""
         return await self._become(name, lambda now: changed(name, now, changes, payload_of), None)
 
+    async def amend(
+        self, spec: Spec, *, declared_by: str | None = None, demand: bool = True
+    ) -> bool | None:
+        """Make one that exists say this; whether that changed anything. None: it is cancelled, and
+        stays so."""
+        for _ in range(TRIES):
+            standing = await self.demand(spec.name)
+            if standing.state == "cancelled":
+                return None
+            text, rule = await self.rule_of(spec.terms)
+            rule_id = (await self._schedules.rules([text]))[text]
+            done = await self.become(standing, spec, rule_id, rule, declared_by, demand=demand)
+            if done is not None:
+                return done
+        raise restless(spec.name)
+
     async def _become(
         self, name: str, spec_of: Callable[[Standing], Spec], declared_by: str | None
     ) -> bool:
@@ -112,13 +151,34 @@ class Verbs:
             spec = spec_of(standing)
             text, rule = await self.rule_of(spec.terms)
             rule_id = (await self._schedules.rules([text]))[text]
-            body = next_body(spec, standing, rule_id, rule, declared_by)
-            if same_meaning(body, standing.body) and standing.state != "quarantined":
-                return False
-            change = _updated(standing, body, await self.rule(standing), rule)
-            if await self._schedules.change(standing, change):
-                return True
-        raise _restless(name)
+            done = await self.become(standing, spec, rule_id, rule, declared_by)
+            if done is not None:
+                return done
+        raise restless(name)
+
+    async def become(
+        self,
+        standing: Standing,
+        spec: Spec,
+        rule_id: int,
+        rule: Rule,
+        declared_by: str | None = None,
+        *,
+        demand: bool = True,
+    ) -> bool | None:
+        """From how it was read; whether that changed anything. None: it has moved on since.
+
+        What would never fire is refused, or if nobody demands that it does, has ended.
+        """
+        if is_overdue(standing):
+            if not await self._end_pause(standing):
+                return None
+            standing = await self.demand(spec.name)
+        body = next_body(spec, standing, rule_id, rule, declared_by)
+        if same_meaning(body, standing.body) and standing.state != "quarantined":
+            return False
+        change = updated(standing, body, await self.rule(standing), rule, demand)
+        return await self._schedules.change(standing, change) or None
 
     # ── stopping and going on ───────────────────────────────────────────────
 
@@ -145,40 +205,48 @@ class Verbs:
         def decide(standing: Standing, old: Rule | None) -> Change | None:
             if standing.state in ("cancelled", "ended"):
                 raise InvalidSchedule(f"schedule {name!r} is {standing.state}: nothing to resume")
-            return None if standing.state == "active" else _resumed(name, standing, old)
+            if standing.state == "active":
+                return None
+            _demand_usable(name, old)
+            return resumed(standing, old)
 
         return await self._change(name, decide)
 
     async def resume_if_over(self, name: str) -> bool:
         """End a pause that had an end, as of that instant: what is due since then is just late."""
 
-        def decide(standing: Standing, old: Rule | None) -> Change | None:
-            until, left = standing.until, standing.fires_left
-            if standing.state != "paused" or until is None or until > standing.now:
-                return None
-            if old is None:
-                why = "its rule cannot be used"
-                return stopped(
-                    "resume", standing, standing.body, old, "quarantined", why, left=left
-                )
-            return _resumed(name, standing, old)
+        for _ in range(TRIES):
+            standing = await self.demand(name)
+            if not is_overdue(standing):
+                return False
+            if await self._end_pause(standing):
+                return True
+        raise restless(name)
 
-        def end(standing: Standing) -> datetime:
-            until = standing.until
-            if until is None or until > standing.now:
-                return standing.now
-            return max(until, standing.since)
+    async def _end_pause(self, standing: Standing) -> bool:
+        """As of its end, whoever comes by first: the leader, or somebody with another verb."""
+        assert standing.until is not None
+        then = replace(standing, now=max(standing.until, standing.since))
+        change = resumed(then, await self.rule(standing))
+        return await self._schedules.change(then, change)
 
-        return await self._change(name, decide, as_of=end)
+    async def retire(self, name: str) -> bool:
+        """Cancel what code does not declare any more."""
+        return await self.cancel(name, RETIRED, verb="retire")
 
-    async def cancel(self, name: str, reason: str | None) -> bool:
+    async def was_retired(self, standing: Standing) -> bool:
+        """Whether it was not an operator who cancelled it."""
+        before = await self._schedules.versions_page(standing.id, standing.version, 1)
+        return standing.state == "cancelled" and [each.ended_by for each in before] == ["retire"]
+
+    async def cancel(self, name: str, reason: str | None, *, verb: str = "cancel") -> bool:
         """No more fires; jobs that live go on. Whether that changed anything."""
 
         def decide(standing: Standing, old: Rule | None) -> Change | None:
             if standing.state == "cancelled":
                 return None
             left = standing.fires_left
-            return stopped("cancel", standing, standing.body, old, "cancelled", reason, left=left)
+            return stopped(verb, standing, standing.body, old, "cancelled", reason, left=left)
 
         return await self._change(name, decide)
 
@@ -195,13 +263,13 @@ class Verbs:
                 if id is not None:
                     return id
                 _refuse_cancelled(name, await self.demand(name))
-        raise _restless(name)
+        raise restless(name)
 
     # ── reading and writing ─────────────────────────────────────────────────
 
     async def demand(self, name: str) -> Standing:
         """As it stands, or an error that may know what was meant."""
-        standing = await self._schedules.standing(self._tenant, name)
+        standing = await self._schedules.standing(self._tenant, checked_name(name))
         if standing is None:
             await self.unknown(name)
         return standing
@@ -210,19 +278,20 @@ class Verbs:
         hint = did_you_mean(name, await self._schedules.near(self._tenant, name))
         raise UnknownSchedule(f"no schedule {name!r}{hint}")
 
-    async def _change(
-        self, name: str, decide: Decide, as_of: Callable[[Standing], datetime] | None = None
-    ) -> bool:
+    async def _change(self, name: str, decide: Decide) -> bool:
+        ended = False
         for _ in range(TRIES):
             standing = await self.demand(name)
-            if as_of is not None:
-                standing = replace(standing, now=as_of(standing))
+            if is_overdue(standing):
+                # What has been due since belongs to the time after the pause.
+                ended = await self._end_pause(standing)
+                continue
             change = decide(standing, await self.rule(standing))
             if change is None:
-                return False
+                return ended
             if await self._schedules.change(standing, change):
                 return True
-        raise _restless(name)
+        raise restless(name)
 
     async def rule(self, standing: Standing) -> Rule | None:
         """The rule it goes by, with the calendars that it was made with; None: not to be used."""
@@ -238,7 +307,7 @@ class Verbs:
         calendars: Mapping[CalendarRef, Calendar] = {}
         if terms.when.calendars:
             names = {ref.name for ref in terms.when.calendars}
-            await self._store.calendars.hold()
+            await self._store.calendars.hold(self._tenant)
             calendars = await self._store.calendars.current(self._tenant, names)
         return pinned(terms, calendars)
 
@@ -247,25 +316,16 @@ async def resume_all_over(store: Store, rules: object, guard: object) -> int:
     """The leader's errand: end the pauses that are over. Two leaders at once do no harm."""
     resumed = 0
     for tenant, name in await store.schedules.resumable(AT_ONCE):
-        resumed += await Verbs(store, tenant).resume_if_over(name)
+        try:
+            resumed += await Verbs(store, tenant).resume_if_over(name)
+        except asyncpg.LockNotAvailableError:
+            log.info("schedule %r is locked: its pause ends a little later", name)
     return resumed
 
 
-def _resumed(name: str, standing: Standing, rule: Rule | None) -> Change:
+def _demand_usable(name: str, rule: Rule | None) -> None:
     if rule is None:
         raise InvalidSchedule(f"schedule {name!r}: its rule cannot be used: update it")
-    left = standing.fires_left
-    return activated("resume", standing, standing.body, rule, rule, left=left, demand=False)
-
-
-def _updated(standing: Standing, body: Body, old: Rule | None, new: Rule) -> Change:
-    """What is paused stays so, and would have to fire all the same."""
-    left = fires_left(standing, body.max_fires)
-    if standing.state != "paused":
-        return activated("update", standing, body, old, new, left=left)
-    demand_first(new, body.anchor, standing.now, standing.id)
-    reason, until = standing.reason, standing.until
-    return stopped("update", standing, body, old, "paused", reason, left=left, until=until)
 
 
 def _refuse_cancelled(name: str, standing: Standing) -> None:
@@ -273,5 +333,5 @@ def _refuse_cancelled(name: str, standing: Standing) -> None:
         raise InvalidSchedule(f"schedule {name!r} is cancelled: add it again first")
 
 
-def _restless(name: str) -> Unavailable:
+def restless(name: str) -> Unavailable:
     return Unavailable(f"schedule {name!r} changes all the time: nothing was done, try again")

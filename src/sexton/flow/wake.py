@@ -15,7 +15,7 @@ from sexton.store import Store
 from sexton.store.connection import say
 from sexton.store.listen import Listener
 
-__all__ = ["CANCEL", "QUEUE", "Listener", "Waker"]
+__all__ = ["CANCEL", "QUEUE", "TENANT", "TENANTS", "Listener", "Waker", "call_for", "named"]
 
 log = logging.getLogger("sexton.wake")
 
@@ -24,7 +24,25 @@ QUIET_FOR = 0.005
 # With no worker at all nobody is kept waiting: one that starts looks for itself.
 QUIET_FOR_NOBODY = 0.25
 QUEUE, CANCEL = "queue:", "cancel:"
+TENANT = "tenant:"
+TENANTS = "tenants"  # there are others than there were
 _LOST = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+
+
+def call_for(queue: str, tenant: int = 1) -> str:
+    """What a notification says of a queue in which a tenant has something, as `sexton.wake_for`."""
+    return QUEUE + queue if tenant == 1 else f"{TENANT}{tenant}:{queue}"
+
+
+def named(payload: str) -> tuple[str, int] | None:
+    """The queue and the tenant that a notification names; None: it says something else."""
+    if payload.startswith(QUEUE):
+        return payload.removeprefix(QUEUE), 1
+    if payload.startswith(TENANT):
+        tenant, colon, queue = payload.removeprefix(TENANT).partition(":")
+        if colon and tenant.isdecimal():
+            return queue, int(tenant)
+    return None
 
 
 class Waker:
@@ -44,9 +62,9 @@ class Waker:
         self._quiet_until = now + QUIET_FOR
         return True
 
-    def wake(self, queue: str) -> None:
-        """There is something to claim in this queue."""
-        self.poke(QUEUE + queue)
+    def wake(self, queue: str, tenant: int = 1) -> None:
+        """A tenant has something to claim in this queue."""
+        self.poke(call_for(queue, tenant))
 
     def tell(self, worker: int) -> None:
         """Somebody wants one of this worker's jobs cancelled."""

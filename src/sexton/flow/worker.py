@@ -15,12 +15,14 @@ from sexton.flow import prune, reap, stray
 from sexton.flow.attempts import Attempts
 from sexton.flow.channel import WorkerChannel
 from sexton.flow.claim import Claimer
+from sexton.flow.deliveries import Deliveries
 from sexton.flow.fetch import Fetcher
-from sexton.flow.health import Health
+from sexton.flow.health import Health, Meters
 from sexton.flow.keep import keep_doing
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
-from sexton.flow.wake import CANCEL, QUEUE, Listener
+from sexton.flow.spans import Spans
+from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
 from sexton.store.connection import Address
@@ -53,8 +55,11 @@ class Worker:
         clock: Clock | None = None,
         name: str | None = None,
         revive: Callable[[], None] | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self._address = address
+        self.pool = pool
+        self.reaped = 0
         self._revive_server = revive
         self._settings = settings
         self._tasks = tasks
@@ -76,8 +81,11 @@ class Worker:
         channel = WorkerChannel(pool, keeping, settings.max_result_bytes)
         self._channel = channel
         self._outage = Outage()
+        self._delivery = Deliveries(keeping, settings, self._queues)
         self._attempts = Attempts(
-            *(keeping, settling, channel, tasks, settings, self._outage), lambda: self._worker
+            *(keeping, settling, channel, tasks, self._delivery, settings, self._outage),
+            lambda: self._worker,
+            spans,
         )
         limited = [task.name for task in tasks.values() if task.limited]
         self._fetchers = {
@@ -170,7 +178,7 @@ class Worker:
         if held:
             log.info("stopping: %d jobs get %g s to finish", len(held), grace)
             await self._until_empty(grace)
-        released = {running.queue for running in held.values()}
+        released = sorted({(running.queue, running.claim.tenant) for running in held.values()})
         for running in list(held.values()):
             self._attempts.executor.stop(running, "shutdown")
         if held:
@@ -192,13 +200,16 @@ class Worker:
             if self._worker is not None:
                 await self._store.workers.leave(self._worker)
             if released:
-                await self._store.jobs.notify_idle(sorted(released))
+                await self._store.jobs.notify_idle(
+                    [queue for queue, _ in released], [tenant for _, tenant in released]
+                )
         await self._keeper.stop()
         await self._close()
         log.info("worker %s left after %d jobs", self.name, self.finished)
 
     async def _close(self) -> None:
         await self._attempts.executor.close()
+        await self._delivery.close()
         for line in self._lines:
             await line.close()
 
@@ -226,6 +237,13 @@ class Worker:
             running=len(self._attempts.held),
             unsettled=self._attempts.settler.unsettled,
             stopping=self._stop.is_set(),
+        )
+
+    @property
+    def meters(self) -> Meters:
+        """What is counted here, for whoever scrapes it."""
+        return Meters(
+            self._fetchers, self._attempts.settler, self._attempts.executor.ran, self._keeper
         )
 
     def take_claim_seconds(self) -> list[float]:
@@ -271,7 +289,8 @@ class Worker:
             time.monotonic() - self._keeper.steady_since >= self._settings.lease
         ):
             everything = time.monotonic() >= self._next_great_reap
-            await reap.run_once(self._store, None if everything else reap.GONE_LATELY)
+            gone_for = None if everything else reap.GONE_LATELY
+            self.reaped += await reap.run_once(self._store, gone_for)
             if everything:
                 self._next_great_reap = time.monotonic() + reap.GONE_LATELY
 
@@ -285,12 +304,16 @@ class Worker:
     def _wake(self, payload: str | None) -> None:
         if payload is None:
             for fetcher in self._fetchers.values():
+                fetcher.claimer.stir_all()
                 fetcher.wake()
         elif payload.startswith(CANCEL):
             if payload == f"{CANCEL}{self._worker}":
                 self._background(self._ask_cancelled())
-        elif (queue := payload.removeprefix(QUEUE)) in self._fetchers:
-            self._fetchers[queue].wake()
+        elif payload == TENANTS:
+            for fetcher in self._fetchers.values():
+                fetcher.claimer.relearn()
+        elif (call := named(payload)) is not None and call[0] in self._fetchers:
+            self._fetchers[call[0]].wake(call[1])
 
     async def _ask_cancelled(self) -> None:
         with contextlib.suppress(Unavailable):  # the next renewal asks too

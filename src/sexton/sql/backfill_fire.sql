@@ -2,6 +2,7 @@
 -- changed into this one. If the backfill is not where it was read, nothing is done.
 -- $1 node  $2 term  $3 backfill  $4 schedule  $5 where it was read  $6 where it goes on
 -- $7 whether that is its end  $8 fire_at  $9 scheduled_at  $10 tasks  $11 payloads  $12 now
+-- $13 the version of the schedule that was read: what was said since then is heard first
 with guard as materialized (
     select leader.term
     from sexton.leader
@@ -12,10 +13,17 @@ with guard as materialized (
 held as (
     select backfill.id
     from sexton.backfill
+    join sexton.schedule on schedule.id = backfill.schedule_id
     cross join guard
     where backfill.id = $3::bigint and backfill.finished_at is null
         and backfill.next_at = $5::timestamptz
+        and schedule.id = $4::bigint and schedule.version = $13::integer
+        and (schedule.state <> 'cancelled' or cardinality($8::timestamptz[]) = 0)
+        -- The past can wait until its tenant may have more jobs.
+        and (cardinality($8::timestamptz[]) = 0 or not coalesce((
+            select tenant.over_quota from sexton.tenant where tenant.id = schedule.tenant_id), false))
     for update of backfill
+    for share of schedule
 ),
 wanted as materialized (
     select fire.fire_at, fire.scheduled_at, fire.task, fire.payload,
@@ -41,7 +49,7 @@ decided as (
 made as (
     insert into sexton.job (
         id, created_at, due_at, expires_at, priority, limited, task, queue, payload, tags,
-        schedule_id, fire_at)
+        schedule_id, fire_at, tenant_id)
     select
         wanted.job_id, coalesce($12::timestamptz, clock_timestamp()),
         coalesce($12::timestamptz, clock_timestamp()),
@@ -49,16 +57,20 @@ made as (
         coalesce(schedule.priority, task.priority, 0),
         coalesce(task.max_running, task.max_running_per_key) is not null,
         wanted.task, coalesce(schedule.queue, task.queue, 'default'), wanted.payload::json,
-        schedule.tags, schedule.id, wanted.fire_at
+        schedule.tags, schedule.id, wanted.fire_at, schedule.tenant_id
     from decided
     join wanted on wanted.job_id = decided.job_id
-    join sexton.schedule on schedule.id = $4::bigint
-    left join sexton.task on task.name = wanted.task
-    returning job.queue
+    cross join lateral (
+        select * from sexton.schedule where schedule.id = $4::bigint limit 1
+    ) as schedule
+    left join lateral (
+        select * from sexton.task where task.name = wanted.task limit 1
+    ) as task on true
+    returning job.queue, job.tenant_id
 ),
 woken as (
-    select pg_notify('sexton.wake', 'queue:' || busy.queue) as told
-    from (select distinct made.queue from made) as busy
+    select pg_notify('sexton.wake', sexton.wake_for(busy.queue, busy.tenant_id)) as told
+    from (select distinct made.queue, made.tenant_id from made) as busy
 ),
 gone_on as (
     update sexton.backfill

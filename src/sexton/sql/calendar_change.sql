@@ -3,7 +3,7 @@
 -- $1 the instant  $2 ids  $3 rules  $4 states  $5 reasons  $6 next_fire_at, null: never
 -- $7 scheduled_at, null: the same
 -- fires that were due and are passed over: $8 ids  $9 fire_at  $10 scheduled_at  $11 decisions
--- gaps: $12 ids  $13 first  $14 last  $15 fires  $16 decisions
+-- gaps: $12 ids  $13 first  $14 last  $15 fires  $16 decisions  $17 the verb
 with given as materialized (
     select *
     from unnest(
@@ -17,14 +17,15 @@ kept as (
     select
         schedule.id, schedule.version, schedule.since, $1::timestamptz, schedule.state,
         schedule.reason, schedule.rule_id, schedule.anchor, schedule.task, schedule.payload,
-        schedule.said, 'calendar'
+        schedule.said, $17::text
     from given
     join sexton.schedule on schedule.id = given.id
 ),
 changed as (
     update sexton.schedule
     set version = schedule.version + 1, since = $1::timestamptz, rule_id = given.rule_id,
-        state = given.state, reason = given.reason
+        state = given.state, reason = given.reason,
+        until = case when given.state = 'paused' then schedule.until end
     from given
     where schedule.id = given.id
     returning schedule.id

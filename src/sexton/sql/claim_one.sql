@@ -10,4 +10,4 @@ where job.id = $1::bigint and job.claimed_by is null
 returning job.id, job.fence, job.attempt, job.attempt - job.attempts_before as tries, job.priority,
     job.task, job.payload, job.key, date_part('epoch', job.created_at) as created, date_part('epoch', job.due_at) as due,
     date_part('epoch', job.claimed_at) as claimed, date_part('epoch', job.expires_at) as expires,
-    job.schedule_id, date_part('epoch', job.fire_at) as fire_at
+    job.schedule_id, date_part('epoch', job.fire_at) as fire_at, job.tenant_id as tenant

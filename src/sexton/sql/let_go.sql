@@ -3,9 +3,12 @@
 -- Each looks for its own by key; joined, while there are few jobs, all would be compared with all.
 with freed as (
     update sexton.job as follower
-    set after_job = null, due_at = coalesce($1::timestamptz, clock_timestamp())
+    set (after_job, due_at) = (
+        select line.before, case when line.before is null
+            then coalesce($1::timestamptz, clock_timestamp()) else follower.due_at end
+        from sexton.before_in_line(follower.schedule_id, follower.id, '{}') as line (before))
     where follower.after_job is not null
         and (select before.id from sexton.job as before where before.id = follower.after_job) is null
-    returning follower.queue
+    returning follower.queue, follower.tenant_id
 )
-select count(pg_notify('sexton.wake', 'queue:' || queue)) from freed
+select count(pg_notify('sexton.wake', sexton.wake_for(queue, tenant_id))) from freed

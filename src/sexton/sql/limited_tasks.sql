@@ -1,32 +1,35 @@
--- The tasks of which a queue has jobs that only the claim for limited ones finds, each with the
--- instant at which its first is due. Walks over what a long transaction elsewhere keeps: not for
--- the hot path.
--- $1 queue
+-- The tasks and tenants of which a queue has jobs that only the claim for limited ones finds, each with
+-- the instant at which its first is due, and in how many seconds. Walks over what a long transaction
+-- elsewhere keeps: not for the hot path.
+-- $1 queue  $2 tenants, or null for all  $3 now
 with recursive waiting as (
-    (select job.task
+    (select job.task, job.tenant_id
      from sexton.job
      where job.queue = $1::text and job.claimed_by is null and job.limited and job.due_at < 'infinity'
-     order by job.task
+     order by job.task, job.tenant_id
      limit 1)
     union all
-    (select later.task
+    (select later.task, later.tenant_id
      from waiting
      cross join lateral (
-         select job.task
+         select job.task, job.tenant_id
          from sexton.job
-         where job.queue = $1::text and job.task > waiting.task
+         where job.queue = $1::text and (job.task, job.tenant_id) > (waiting.task, waiting.tenant_id)
              and job.claimed_by is null and job.limited and job.due_at < 'infinity'
-         order by job.task
+         order by job.task, job.tenant_id
          limit 1
      ) as later)
 )
-select waiting.task, first.due_at
+select waiting.task, waiting.tenant_id, first.due_at,
+    extract(epoch from first.due_at - coalesce($3::timestamptz, clock_timestamp()))::double precision
+        as due_in
 from waiting
 cross join lateral (
     select job.due_at
     from sexton.job
-    where job.queue = $1::text and job.task = waiting.task
+    where job.queue = $1::text and job.task = waiting.task and job.tenant_id = waiting.tenant_id
         and job.claimed_by is null and job.limited and job.due_at < 'infinity'
     order by job.due_at
     limit 1
 ) as first
+where $2::integer[] is null or waiting.tenant_id = any ($2::integer[])

@@ -1,5 +1,7 @@
 -- Take a schedule that cannot be computed or written out of the way; the others go on.
 -- $1 node  $2 epoch, or null: as the leader  $3 term  $4 schedule  $5 stamp  $6 why  $7 now
+-- What was due by then is decided: it is missed. As a gap, which is written where nothing can be in the
+-- way, and uncounted, for nobody can compute what else was due.
 with guard as materialized (
     select 1 as held from sexton.ownership
     where node_id = $1::integer and epoch = $2::bigint
@@ -14,9 +16,18 @@ lead as materialized (
 stopped as (
     update sexton.due
     set next_fire_at = 'infinity', late = false, stamp = due.stamp + 1
+    from sexton.due as before
     where due.schedule_id = $4::bigint and due.stamp = $5::integer
+        and before.schedule_id = due.schedule_id
         and (exists (select from guard) or exists (select from lead))
-    returning due.schedule_id
+    returning due.schedule_id, coalesce(before.scheduled_at, before.next_fire_at) as was_due
+),
+missed as (
+    insert into sexton.gap (schedule_id, first_at, last_at, decided_at, term, node_id, decision)
+    select schedule_id, was_due, clock.now, clock.now, $3::bigint, $1::integer, 'missed'
+    from stopped
+    cross join (select coalesce($7::timestamptz, clock_timestamp()) as now) as clock
+    where was_due <= clock.now
 ),
 kept as (
     insert into sexton.schedule_version (

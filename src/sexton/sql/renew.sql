@@ -1,14 +1,15 @@
 -- Extend a worker's lease over all its claims. No row: it was declared lost and must stop.
 -- Also tells which of its claims somebody wants cancelled.
--- $1 worker  $2 now
+-- $1 worker  $2 its clock minus ours (s), if known  $3 now
 with renewed as (
     update sexton.worker
-    set renewed_at = coalesce($2::timestamptz, clock_timestamp()),
-        lease_until = coalesce($2::timestamptz, clock_timestamp()) + lease_for
+    set renewed_at = coalesce($3::timestamptz, clock_timestamp()),
+        lease_until = coalesce($3::timestamptz, clock_timestamp()) + lease_for,
+        skew = coalesce($2::double precision, skew)
     where id = $1::integer and gone_at is null
-    returning id
+    returning id, renewed_at
 )
-select array(
+select renewed.renewed_at as now, array(
     select claimed.fence
     from sexton.cancel_request as request
     cross join lateral (

@@ -1,8 +1,7 @@
--- One new schedule, if its name is free: what it says, when it is due, and what the calendars take
--- out before that.
+-- One new schedule, if its name is free: what it says, and when it is due.
 -- $1 id  $2 tenant  $3 name  $4 the instant it takes effect  $5 rule  $6 anchor  $7 task  $8 payload
 -- $9 queue  $10 priority  $11 tags  $12 expires_in (s)  $13 max_fires  $14 said  $15 declared_by
--- $16 next_fire_at  $17 scheduled_at, null: the same  $18 gap's first  $19 gap's last  $20 gap's fires
+-- $16 next_fire_at  $17 scheduled_at, null: the same
 with added as (
     insert into sexton.schedule (
         id, tenant_id, name, since, created_at, rule_id, anchor, task, payload, queue, priority,
@@ -19,11 +18,5 @@ due as (
         schedule_id, tenant_id, partition, rule_id, anchor, next_fire_at, scheduled_at, fires_left)
     select id, tenant_id, id % 256, rule_id, anchor, $16::timestamptz, $17::timestamptz, max_fires
     from added
-),
-excluded as (
-    insert into sexton.gap (schedule_id, first_at, last_at, decided_at, fires, decision)
-    select id, $18::timestamptz, $19::timestamptz, $4::timestamptz, $20::integer, 'excluded'
-    from added
-    where $18::timestamptz is not null
 )
 select id, pg_notify('sexton.wake', 'schedule')::text from added

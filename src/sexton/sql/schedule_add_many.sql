@@ -3,7 +3,6 @@
 -- $1 tenant  $2 the instant they take effect  $3 ids  $4 names  $5 rules  $6 anchors  $7 tasks
 -- $8 payloads  $9 queues  $10 priorities  $11 tags as JSON arrays  $12 expires_in (s)  $13 max_fires
 -- $14 said  $15 next_fire_at  $16 scheduled_at, null: the same
--- gaps before the first fire: $17 ids  $18 first  $19 last  $20 fires
 with given as materialized (
     select *
     from unnest(
@@ -23,13 +22,6 @@ added as (
             then array(select json_array_elements_text(tags::json)) end,
         expires_in * interval '1 second', max_fires, said::json
     from given
-),
-excluded as (
-    insert into sexton.gap (schedule_id, first_at, last_at, decided_at, fires, decision)
-    select gap.schedule_id, to_timestamp(gap.first_at), to_timestamp(gap.last_at),
-        $2::timestamptz, gap.fires, 'excluded'
-    from unnest($17::bigint[], $18::double precision[], $19::double precision[], $20::integer[])
-        as gap (schedule_id, first_at, last_at, fires)
 )
 insert into sexton.due (
     schedule_id, tenant_id, partition, rule_id, anchor, next_fire_at, scheduled_at, fires_left)

@@ -1,15 +1,24 @@
 -- A job of a schedule, now, whatever its state and policies say: recorded as a trigger, and live for
 -- the overlap of later fires. Its instant is never on a whole millisecond, where a fire may be due.
 -- $1 tenant  $2 name  $3 payload, null: the schedule's own  $4 now
-with held as (
-    select due.schedule_id, due.last_job, due.live
+-- By lookups, for the reason that is told in `settle`.
+with wanted as materialized (
+    select *
     from sexton.schedule
-    join sexton.due on due.schedule_id = schedule.id
     where schedule.tenant_id = $1::integer and schedule.name = $2::text
         and schedule.state <> 'cancelled'
-    for update of due
 ),
-asked as (
+held as materialized (
+    select due.schedule_id, due.last_job, due.live
+    from wanted
+    cross join lateral (
+        select due.schedule_id, due.last_job, due.live
+        from sexton.due
+        where due.schedule_id = wanted.id
+        for update
+    ) as due
+),
+asked as materialized (
     select held.schedule_id, nextval('sexton.job_id') as job_id, clock.now,
         case when date_part('microseconds', later.at)::bigint % 1000 = 0
             then later.at + interval '1 microsecond' else later.at end as fire_at,
@@ -29,7 +38,7 @@ moved as (
     update sexton.due
     set last_job = asked.job_id, live = nullif(asked.living, '{}'), stamp = due.stamp + 1
     from asked
-    where due.schedule_id = asked.schedule_id
+    where due.schedule_id = (select asked.schedule_id from asked)
 ),
 decided as (
     insert into sexton.fire (
@@ -41,19 +50,21 @@ decided as (
 made as (
     insert into sexton.job (
         id, created_at, due_at, expires_at, priority, limited, task, queue, payload, tags,
-        schedule_id, fire_at)
+        schedule_id, fire_at, tenant_id)
     select
         asked.job_id, asked.now, asked.now,
-        asked.now + coalesce(schedule.expires_in, task.max_age),
-        coalesce(schedule.priority, task.priority, 0),
+        asked.now + coalesce(wanted.expires_in, task.max_age),
+        coalesce(wanted.priority, task.priority, 0),
         coalesce(task.max_running, task.max_running_per_key) is not null,
-        schedule.task, coalesce(schedule.queue, task.queue, 'default'),
-        coalesce($3::json, schedule.payload), schedule.tags, schedule.id, asked.fire_at
+        wanted.task, coalesce(wanted.queue, task.queue, 'default'),
+        coalesce($3::json, wanted.payload), wanted.tags, wanted.id, asked.fire_at, wanted.tenant_id
     from asked
-    join sexton.schedule on schedule.id = asked.schedule_id
-    left join sexton.task on task.name = schedule.task
-    returning job.id, job.queue
+    cross join wanted
+    left join lateral (
+        select * from sexton.task where task.name = wanted.task limit 1
+    ) as task on true
+    returning job.id, job.queue, job.tenant_id
 )
-select made.id, pg_notify('sexton.wake', 'queue:' || made.queue)::text,
+select made.id, pg_notify('sexton.wake', sexton.wake_for(made.queue, made.tenant_id))::text,
     pg_notify('sexton.wake', 'schedule')::text
 from made

@@ -5,13 +5,19 @@ from datetime import datetime
 from sexton.store.backfills import Backfills
 from sexton.store.borrowed import Borrowed, Held
 from sexton.store.calendars import Calendars
+from sexton.store.checks import Checks
 from sexton.store.cluster import Cluster
 from sexton.store.due import Due
+from sexton.store.endpoints import Endpoints
+from sexton.store.gauges import Gauges
 from sexton.store.history import History
 from sexton.store.jobs import Jobs
 from sexton.store.ledger import Ledger
+from sexton.store.pages import Pages
 from sexton.store.pool import Pool
+from sexton.store.remote import Remote
 from sexton.store.schedules import Schedules
+from sexton.store.service import Keys, Requests, Tenants
 from sexton.store.source import Line, Source
 from sexton.store.statements import Clock, Statements
 from sexton.store.workers import Workers
@@ -20,19 +26,27 @@ __all__ = [
     "Backfills",
     "Borrowed",
     "Calendars",
+    "Checks",
     "Clock",
     "Cluster",
     "Due",
+    "Endpoints",
+    "Gauges",
     "Held",
     "History",
     "Jobs",
+    "Keys",
     "Ledger",
     "Line",
+    "Pages",
     "Pool",
+    "Remote",
+    "Requests",
     "Schedules",
     "Source",
     "Statements",
     "Store",
+    "Tenants",
     "Workers",
 ]
 
@@ -48,12 +62,20 @@ class Store:
         self.jobs = Jobs(statements)
         self.workers = Workers(statements)
         self.history = History(statements)
+        self.pages = Pages(statements)
+        self.remote = Remote(statements)
         self.cluster = Cluster(statements)
         self.due = Due(statements)
         self.ledger = Ledger(statements)
         self.schedules = Schedules(statements)
         self.calendars = Calendars(statements)
         self.backfills = Backfills(statements)
+        self.endpoints = Endpoints(statements)
+        self.gauges = Gauges(statements)
+        self.checks = Checks(statements)
+        self.keys = Keys(statements)
+        self.tenants = Tenants(statements)
+        self.requests = Requests(statements)
 
     def now(self) -> datetime | None:
         """The manual clock's, for statements that others run; None without one."""

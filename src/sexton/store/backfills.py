@@ -21,6 +21,7 @@ class OpenBackfill:
     rate: float
     version: int
     state: ScheduleState
+    known_from: datetime | None  # what was fired before that is not known any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,25 @@ class Backfills:
         rows = await self._run.rows("backfills", tenant, name, id, under_way, limit)
         return [BackfillView(**row) for row in rows]
 
+    async def page(self, schedule: int, before: int, limit: int) -> Sequence[BackfillView]:
+        """Those of a schedule, newest first, before one of them."""
+        rows = await self._run.rows("backfills_page", schedule, before, limit)
+        return [BackfillView(**row) for row in rows]
+
     async def cancel(self, tenant: int, id: int) -> bool:
         return await self._run.value("backfill_cancel", tenant, id, self._run.now()) is not None
 
-    async def under_way(self, limit: int) -> Sequence[OpenBackfill]:
-        """Oldest first."""
-        return [OpenBackfill(**row) for row in await self._run.rows("backfill_open", limit)]
+    async def known_from(self, schedule: int, first: datetime, end: datetime) -> datetime | None:
+        """From when on it is known what was fired of this stretch; None: of all of it."""
+        known: datetime | None = await self._run.value(
+            "backfill_bounds", schedule, first, end, self._run.now()
+        )
+        return known
+
+    async def under_way(self, limit: int, *, after: int = 0) -> Sequence[OpenBackfill]:
+        """Oldest first, from the one after `after` on."""
+        rows = await self._run.rows("backfill_open", after, limit, self._run.now())
+        return [OpenBackfill(**row) for row in rows]
 
     async def versions(self, schedule: int) -> Sequence[PastVersion]:
         """Oldest first; the last one is in effect."""
@@ -91,5 +105,6 @@ class Backfills:
             [each.task for each in fires],
             [each.payload for each in fires],
             self._run.now(),
+            backfill.version,
         )
         return fired

@@ -26,19 +26,18 @@ class Calendars:
     def __init__(self, statements: Statements) -> None:
         self._run = statements
 
-    async def hold(self, *, to_change: bool = False) -> None:
+    async def hold(self, tenant: int, *, to_change: bool = False) -> None:
         """Until the end of the transaction: nobody changes them, or nobody else uses them."""
-        await self._run.rows("hold", "calendar", to_change)
+        await self._run.rows("hold", f"calendar:{tenant}", to_change)
 
     async def list(self, tenant: int, names: Collection[str] | None = None) -> list[CalendarView]:
         """The newest versions; of all without names."""
         wanted = None if names is None else [*names]
-        return [
-            CalendarView(
-                row["name"], row["version"], row["since"], Calendar.from_json(row["definition"])
-            )
-            for row in await self._run.rows("calendars_current", tenant, wanted)
-        ]
+        return [*map(_view, await self._run.rows("calendars_current", tenant, wanted))]
+
+    async def page(self, tenant: int, after: str | None, limit: int) -> Sequence[CalendarView]:
+        """The newest versions, by name, after one of them."""
+        return [*map(_view, await self._run.rows("calendars_page", tenant, after, limit))]
 
     async def current(self, tenant: int, names: Collection[str]) -> dict[CalendarRef, Calendar]:
         """The newest versions, as rules name them."""
@@ -61,6 +60,12 @@ class Calendars:
         rows = await self._run.rows("calendar_users", [*rules], limit)
         return [row["name"] for row in rows]
 
+    async def users_page(
+        self, tenant: int, rules: Collection[int], after: str | None, limit: int
+    ) -> Sequence[str]:
+        rows = await self._run.rows("calendar_users_page", tenant, [*rules], after, limit)
+        return [row["name"] for row in rows]
+
     async def schedules(
         self, rules: Collection[int], after: int, limit: int, now: datetime
     ) -> Sequence[Standing]:
@@ -69,7 +74,7 @@ class Calendars:
         return [_standing(row, now) for row in rows]
 
     async def change(self, now: datetime, changes: Sequence[tuple[Standing, Change]]) -> None:
-        """Their next versions; they are held, so nothing stands in the way."""
+        """Their next versions, all by one verb; they are held, so nothing stands in the way."""
         passed = [
             (standing.id, change.passed, change.passed_as)
             for standing, change in changes
@@ -101,10 +106,17 @@ class Calendars:
             [gap.last for _, gap in gaps],
             [gap.fires for _, gap in gaps],
             [gap.decision for _, gap in gaps],
+            changes[0][1].verb,
         )
 
     async def _make_buckets(self, first: date, last: date) -> None:
         await self._run.rows("make_fire_buckets", first, last)
+
+
+def _view(row: Row) -> CalendarView:
+    return CalendarView(
+        row["name"], row["version"], row["since"], Calendar.from_json(row["definition"])
+    )
 
 
 def _standing(row: Row, now: datetime) -> Standing:

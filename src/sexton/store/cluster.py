@@ -61,6 +61,7 @@ class NodeView:
     skew: float | None
     fired: int
     last_fire_at: datetime | None
+    zones: str | None  # the edition of the time zones that it computes with
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,18 @@ class Cluster:
         self._run = statements
 
     async def register(
-        self, name: str, host: str, pid: int, version: str, lease: float
+        self,
+        name: str,
+        host: str,
+        pid: int,
+        version: str,
+        lease: float,
+        zones: str | None = None,
     ) -> tuple[int, datetime]:
         """The id of a new node, and the database's clock."""
-        row = await self._run.row("register_node", name, host, pid, version, lease, self._run.now())
+        row = await self._run.row(
+            "register_node", name, host, pid, version, lease, zones, self._run.now()
+        )
         assert row is not None, "an insert returns its row"
         return row["id"], row["now"]
 

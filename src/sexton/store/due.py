@@ -27,7 +27,7 @@ class DueRow(msgspec.Struct, gc=False):
     fires_left: int | None
     last_job: int | None
     live: str | None
-    tenant: int = 0  # of those that are late
+    tenant: int = 1
 
 
 @dataclass(slots=True)
@@ -121,11 +121,32 @@ class Due:
         self._run = statements
 
     async def due(
-        self, partitions: Sequence[int], *, ahead: float, late: float, each: int
+        self,
+        partitions: Sequence[int],
+        *,
+        ahead: float,
+        late: float,
+        each: int,
+        tenant: int | None = None,
     ) -> list[DueRow]:
         """What is due now or within a moment, at most `each` of a partition, oldest first."""
-        rows = await self._run.rows("due", partitions, ahead, late, each, self._run.now())
+        rows = await self._run.rows("due", partitions, ahead, late, each, tenant, self._run.now())
         return [DueRow(*row) for row in rows]
+
+    async def due_of(
+        self, limits: Mapping[int, int], partitions: Sequence[int], *, ahead: float, late: float
+    ) -> list[DueRow]:
+        """The oldest of each of these tenants, so many of each and perhaps some more."""
+        rows: list[DueRow] = []
+        if (first := limits.get(1)) is not None:
+            each = -(-first // len(partitions))
+            rows = await self.due(partitions, ahead=ahead, late=late, each=each, tenant=1)
+        others = {tenant: most for tenant, most in limits.items() if tenant != 1}
+        found = await self._run.rows(
+            "due_of_tenants",
+            *(list(others), list(others.values()), partitions, ahead, late, self._run.now()),
+        )
+        return rows + [DueRow(*row) for row in found]
 
     async def next_in(
         self, partitions: Sequence[int], *, within: float, late: float = LATE_AFTER

@@ -56,6 +56,7 @@ def enqueue_call(schema: str, job: NewJob, now: datetime | None) -> FunctionCall
         "tags": (None if job.tags is None else list(job.tags), "text[]"),
         "expires_in": (_interval(job.expires_in), "interval"),
         "now": (now, "timestamptz"),
+        "tenant_id": (None if job.tenant == 1 else job.tenant, "integer"),
     }
     given = {name: each for name, each in every.items() if each[0] is not None}
     return FunctionCall(for_schema("sexton.enqueue_json", schema), given)

@@ -19,6 +19,7 @@ class Redriven:
     id: int
     queue: str
     revived: bool
+    tenant: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class History:
     def __init__(self, statements: Statements) -> None:
         self._run = statements
 
-    async def job(self, id: int) -> JobView | None:
-        row = await self._run.row("job", id, self._run.now())
+    async def job(self, id: int, tenant: int | None = None) -> JobView | None:
+        row = await self._run.row("job", id, tenant, self._run.now())
         if row is None:
             return None
         attempts = tuple(
@@ -80,7 +81,7 @@ class History:
                 each["error"],
                 _loads(each["result"]),
             )
-            for each in await self._run.rows("attempts", id)
+            for each in await self._run.rows("attempts", id, tenant)
         )
         view = _view(row)
         if view.error is None and attempts:
@@ -96,8 +97,11 @@ class History:
         tag: str | None = None,
         before: int | None = None,
         limit: int = 50,
+        tenant: int | None = None,
     ) -> list[JobView]:
-        rows = await self._run.rows("jobs", task, queue, state, tag, before, limit, self._run.now())
+        rows = await self._run.rows(
+            "jobs", task, queue, state, tag, before, limit, tenant, self._run.now()
+        )
         return [_view(row) for row in rows]
 
     async def dead(
@@ -107,9 +111,10 @@ class History:
         queue: str | None = None,
         before: DeadJob | None = None,
         limit: int = 50,
+        tenant: int | None = None,
     ) -> list[DeadJob]:
         rows = await self._run.rows(
-            "dead", task, queue, before and before.died_at, before and before.id, limit
+            "dead", task, queue, before and before.died_at, before and before.id, limit, tenant
         )
         return [
             DeadJob(
@@ -124,6 +129,7 @@ class History:
                 row["error"],
                 row["created_at"],
                 row["died_at"],
+                row["tenant_id"],
             )
             for row in rows
         ]
@@ -139,26 +145,32 @@ class History:
         until: datetime | None = None,
         limit: int = 1000,
         dry_run: bool = False,
+        tenant: int | None = None,
     ) -> list[Redriven]:
         rows = await self._run.rows(
-            "redrive", ids, task, queue, error, since, until, limit, dry_run, self._run.now()
+            "redrive",
+            *(ids, task, queue, error, since, until, limit, dry_run, tenant, self._run.now()),
         )
-        return [Redriven(row["job_id"], row["queue"], row["revived"]) for row in rows]
+        return [
+            Redriven(row["job_id"], row["queue"], row["revived"], row["tenant_id"]) for row in rows
+        ]
 
-    async def purge(self, ids: Sequence[int]) -> list[int]:
-        return [row[0] for row in await self._run.rows("purge", ids)]
+    async def purge(self, ids: Sequence[int], tenant: int | None = None) -> list[int]:
+        return [row[0] for row in await self._run.rows("purge", ids, tenant)]
 
-    async def counts(self, queue: str | None = None) -> dict[str, Counts]:
-        rows = await self._run.rows("live_counts", queue, self._run.now())
+    async def counts(
+        self, queue: str | None = None, tenant: int | None = None
+    ) -> dict[str, Counts]:
+        rows = await self._run.rows("live_counts", queue, tenant, self._run.now())
         return {row["queue"]: Counts(row["waiting"], row["ready"], row["running"]) for row in rows}
 
     async def clock(self) -> datetime:
         now: datetime = await self._run.value("clock", self._run.now())
         return now
 
-    async def recent(self, since: datetime, limit: int) -> list[Ended]:
+    async def recent(self, since: datetime, limit: int, tenant: int | None = None) -> list[Ended]:
         """The latest attempts that ended, newest first."""
-        rows = await self._run.rows("recent_attempts", since, limit)
+        rows = await self._run.rows("recent_attempts", since, limit, tenant)
         return [
             Ended(
                 row["job_id"],
@@ -185,8 +197,8 @@ class History:
         }
         return rows[0]["until"], by_queue
 
-    async def stuck(self, silent_for: float) -> list[StuckJobs]:
-        rows = await self._run.rows("stuck", silent_for, self._run.now())
+    async def stuck(self, silent_for: float, tenant: int | None = None) -> list[StuckJobs]:
+        rows = await self._run.rows("stuck", silent_for, tenant, self._run.now())
         return [
             StuckJobs(
                 row["task"],
@@ -204,9 +216,15 @@ class History:
         made: int = await self._run.value("make_buckets", DAYS_AHEAD, self._run.now())
         return made
 
-    async def drop_buckets(self) -> int:
-        dropped: int = await self._run.value("drop_buckets", self._run.now())
+    async def drop_bucket(self) -> str | None:
+        """A day of history or of the ledger that is older than the retention; None: none is."""
+        dropped: str | None = await self._run.value("drop_bucket", self._run.now())
         return dropped
+
+    async def prune_gaps(self, limit: int) -> int:
+        """Let go of fires passed over long ago, at most so many; returns how many."""
+        gone: int = await self._run.value("prune_gaps", limit, self._run.now())
+        return gone
 
     async def prune(self, limit: int) -> bool:
         """At most so many of each kind; whether there may be more."""
@@ -244,6 +262,7 @@ def _view(row: Row) -> JobView:
         row["schedule"],
         row["fire_at"],
         row["after_job"],
+        tenant=row["tenant"],
     )
 
 

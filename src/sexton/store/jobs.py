@@ -2,22 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from sexton.domain.job import AGEING, Claim, Enqueued, Fire, NewJob, PreviousFire
+from sexton.domain.job import Claim, Enqueued, Fire, NewJob, PreviousFire
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
+from sexton.store.claims import BEGINNING, Claims, Place
 from sexton.store.source import Row
-from sexton.store.statements import Statements
 
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+__all__ = ["BEGINNING", "Counted", "Jobs", "Orphan", "Place"]
+
 _MICROSECOND = timedelta(microseconds=1)
 _COPY_ALWAYS = ("id", "due_at", "task", "queue", "payload")
 _COPY_TIMES = {"at": None, "delay": None, "expires_in": None}
-_COPY_SOMETIMES = {"priority": 0, "limited": False, "limit_key": None, "tags": None, **_COPY_TIMES}
+_COPY_SOMETIMES = {
+    **{"priority": 0, "limited": False, "limit_key": None, "tags": None, "tenant": 1},
+    **_COPY_TIMES,
+}
+_COLUMNS = {"tenant": "tenant_id"}  # where a field is called otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class Orphan:
     id: int
     fence: int
     queue: str
+    tenant: int
     tries: int
     worker: str
     expires_in: float | None
@@ -34,21 +40,17 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the next claim of one limited task begins, in time and among its limit keys."""
+class Counted:
+    """A tenant's live jobs, counted up to its quota."""
 
-    task: str
-    due_for: float = 0.0  # only what has been due for so long
-    since: datetime = BEGINNING
-    after_key: str | None = None
-    until_key: str | None = None
+    tenant: int
+    jobs: int
+    was_over: bool
+    is_over: bool
 
 
-class Jobs:
+class Jobs(Claims):
     """Statements about live jobs."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._run = statements
 
     async def enqueue_one(self, job: NewJob, wake: bool = False) -> Enqueued:
         """A job without a key: a bare insert; its commit may carry a notification."""
@@ -65,6 +67,7 @@ class Jobs:
             job.tags,
             job.expires_in,
             wake,
+            job.tenant,
             self._run.now(),
         )
         return Enqueued(id)
@@ -106,7 +109,8 @@ class Jobs:
             )
             for id, job in zip(ids, jobs, strict=True)
         )
-        await self._run.copy("job", (*_COPY_ALWAYS, "created_at", "expires_at", *plain), rows)
+        columns = [_COLUMNS.get(name, name) for name in plain]
+        await self._run.copy("job", (*_COPY_ALWAYS, "created_at", "expires_at", *columns), rows)
 
     async def enqueue_keyed(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Jobs with keys: the answer says which were made and which job holds the others' key."""
@@ -114,7 +118,7 @@ class Jobs:
             "enqueue_keyed",
             [job.task for job in jobs],
             [job.payload for job in jobs],
-            [job.queue for job in jobs],
+            [job.queue or None for job in jobs],
             [job.priority for job in jobs],
             [job.at for job in jobs],
             [job.delay for job in jobs],
@@ -123,79 +127,10 @@ class Jobs:
             [job.expires_in for job in jobs],
             [job.key for job in jobs],
             [job.key_held_for for job in jobs],
+            [job.tenant for job in jobs],
             self._run.now(),
         )
         return [Enqueued(*row) for row in rows]
-
-    async def claim(
-        self,
-        queue: str,
-        limit: int,
-        worker: int,
-        priorities: Sequence[int],
-        since: Sequence[datetime],
-    ) -> list[Claim]:
-        rows = await self._run.rows(
-            "claim", queue, limit, worker, priorities, since, AGEING, self._run.now()
-        )
-        return [Claim(*row) for row in rows]
-
-    async def claim_limited(
-        self, queue: str, limit: int, worker: int, places: Sequence[Place]
-    ) -> tuple[list[Claim], list[Place], bool]:
-        """Also how far each task came, and whether it is worth looking again soon."""
-        rows = await self._run.rows(
-            "claim_limited",
-            queue,
-            limit,
-            worker,
-            [place.task for place in places],
-            [place.due_for for place in places],
-            [place.since for place in places],
-            [place.after_key for place in places],
-            [place.until_key for place in places],
-            AGEING,
-            self._run.now(),
-        )
-        claims = [Claim(*row[:14]) for row in rows if row["id"] is not None]
-        came_to = [row for row in rows if row["id"] is None]
-        reached = [
-            Place(row["task"], 0.0, row["first_at"], row["went_to"], row["goes_to"])
-            for row in came_to
-        ]
-        return claims, reached, any(row["again"] for row in came_to)
-
-    async def claim_one(self, id: int, worker: int) -> Claim | None:
-        """This job, due or not; None if it is not there to be claimed."""
-        row = await self._run.row("claim_one", id, worker, self._run.now())
-        return None if row is None else Claim(*row)
-
-    async def mark_limited(self, claims: Sequence[Claim]) -> set[int]:
-        """Put back, untried, jobs that were enqueued without knowing of their task's limit.
-
-        Returns the ids of those that are; the others must be settled.
-        """
-        rows = await self._run.rows(
-            "mark_limited", [claim.id for claim in claims], [claim.fence for claim in claims]
-        )
-        return {row["id"] for row in rows}
-
-    async def limited_tasks(self, queue: str) -> dict[str, datetime]:
-        """The tasks with jobs that only the limited claim finds, and when the first is due."""
-        return {row["task"]: row["due_at"] for row in await self._run.rows("limited_tasks", queue)}
-
-    async def outlook(
-        self, queue: str, priorities: Sequence[int], since: Sequence[datetime]
-    ) -> dict[int, tuple[datetime, float]]:
-        """For each lane that has a job: when the first is due, and in how many seconds."""
-        rows = await self._run.rows("outlook", queue, priorities, since, self._run.now())
-        return {row["priority"]: (row["due_at"], row["due_in"]) for row in rows}
-
-    async def outlook_limited(self, queue: str, tasks: Sequence[str]) -> float | None:
-        due_in: float | None = await self._run.value(
-            "outlook_limited", queue, tasks, self._run.now()
-        )
-        return due_in
 
     async def fires(self, claims: Sequence[Claim]) -> dict[int, Fire]:
         """The fires that made these jobs, by job, each with the one before it."""
@@ -216,17 +151,20 @@ class Jobs:
         """Record (id, fence, settlement) of each claim; returns the ids that were still ours."""
         # In the order in which cancelling locks them: the two cannot wait for each other.
         settled = sorted(settled, key=_id)
-        ours = await self._settle(settled)
-        if len(ours) < len(settled):
-            # A cancel that was committed while the statement waited for its row is not in the
-            # statement's snapshot, and yet the row is as the cancel left it: neither of the two
-            # that a job may go on to takes it. Another statement sees what there is.
-            waits = [each for each in settled if each[2].next == "waiting" and each[0] not in ours]
-            if waits:
-                ours |= await self._settle(waits)
+        ours: set[int] = set()
+        while settled:
+            # What was committed while the statement waited for its row, a cancel or its progress,
+            # is not in the statement's snapshot, and yet the row is no longer where it was found.
+            # Another statement sees what there is.
+            done, changed = await self._settle(settled)
+            ours |= done
+            settled = [each for each in settled if each[0] in changed]
         return ours
 
-    async def _settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
+    async def _settle(
+        self, settled: Sequence[tuple[int, int, Settlement]]
+    ) -> tuple[set[int], set[int]]:
+        """Those that are settled, and those of ours that somebody changed meanwhile."""
         ids, fences, settlements = zip(*settled, strict=True)
         rows = await self._run.into_history(
             "settle",
@@ -240,7 +178,8 @@ class Jobs:
             [each.result for each in settlements],
             self._run.now(),
         )
-        return {row[0] for row in rows}
+        done = {row["id"] for row in rows if row["settled"]}
+        return done, {row["id"] for row in rows if not row["settled"]}
 
     async def orphans(self, limit: int, gone_for: float | None) -> list[Orphan]:
         """Of workers that are gone no longer than so many seconds; None: of all."""
@@ -250,6 +189,7 @@ class Jobs:
                 row["id"],
                 row["fence"],
                 row["queue"],
+                row["tenant_id"],
                 row["tries"],
                 row["worker"],
                 row["expires_in"],
@@ -289,13 +229,34 @@ class Jobs:
         )
         return {row[0] for row in rows}
 
-    async def cancel(self, ids: Sequence[int]) -> dict[int, int | None]:
+    async def cancel(self, ids: Sequence[int], tenant: int | None = None) -> dict[int, int | None]:
         """For each live job: None if it ended here, or the worker that was asked to end it."""
-        rows = await self._run.into_history("cancel", ids, self._run.now())
+        rows = await self._run.into_history("cancel", ids, tenant, self._run.now())
         return {row["id"]: row["worker_id"] for row in rows}
 
-    async def notify_idle(self, queues: Sequence[str]) -> None:
-        await self._run.rows("notify_idle", queues)
+    async def traces(self, ids: Sequence[int]) -> dict[int, str]:
+        """The spans that enqueued these jobs, of those that were traced."""
+        return {row["id"]: row["trace"] for row in await self._run.rows("traces_of_jobs", ids)}
+
+    async def live_in(self, tenant: int, at_most: int) -> int:
+        """How many live jobs a tenant has; no more than so many are counted."""
+        live: int = await self._run.value("live_in", tenant, at_most)
+        return live
+
+    async def quotas(self) -> dict[int, int | None]:
+        """How many live jobs a tenant may have; None: as many as it likes, though it was over."""
+        rows = await self._run.rows("quotas")
+        return {row["id"]: row["max_live_jobs"] for row in rows}
+
+    async def count_quotas(self, tenants: Sequence[int]) -> list[Counted]:
+        """Says of each tenant, here and in the database, whether it is over its quota."""
+        return [Counted(*row) for row in await self._run.rows("quotas_count", tenants)]
+
+    async def notify_idle(
+        self, queues: Sequence[str], tenants: Sequence[int] | None = None
+    ) -> None:
+        """Wake who sleeps on these queues, each for a tenant; None: for the caller's own."""
+        await self._run.rows("notify_idle", queues, tenants or [None] * len(queues))
 
     async def notify(self, payloads: Sequence[str]) -> bool:
         """Whether any worker lives that could have heard it."""

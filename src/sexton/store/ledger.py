@@ -26,6 +26,8 @@ SNAPSHOT = "; ".join(
         "set local work_mem = '64MB'",
     ]
 )
+# Of an entry among those of its schedule: its instant, its last one, and when it was decided.
+Place = tuple[datetime, datetime, datetime]
 # No schedule has a larger id.
 LAST = 2**63 - 1
 
@@ -42,13 +44,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The clock, from when on the ledger is whole, whether fires before that are gone, and how
-    far jitter may move a fire."""
+    """The clock, from when on the ledger is whole, whether fires before that are gone, how far
+    jitter may move a fire, from when on nothing can be gone while it is read, and whether any node
+    leads."""
 
     now: datetime
     kept_from: datetime
     dropped: bool
     jitter: float
+    certain_from: datetime
+    led: bool
 
 
 class Ledger:
@@ -62,10 +67,13 @@ class Ledger:
         assert row is not None, "the installation's one row is made by a migration"
         return Bounds(*row)
 
-    async def versions(self, window: Window, schedules: int) -> list[Version]:
+    async def versions(
+        self, window: Window, schedules: int, certain_from: datetime
+    ) -> list[Version]:
         """Of the next so many schedules; the current one of each is always there, and last."""
         rows = await self._run.rows(
-            "audit_versions", window.from_, window.to, window.after, window.until, schedules
+            "audit_versions",
+            *(window.from_, window.to, window.after, window.until, schedules, certain_from),
         )
         return [Version(*row) for row in rows]
 
@@ -87,9 +95,37 @@ class Ledger:
         )
         return sorted(Stray(*row) for row in rows)
 
+    async def lost(self, window: Window, certain_from: datetime, limit: int) -> Sequence[Row]:
+        """Schedule, fire, and the job that is nowhere, or None."""
+        return await self._run.rows(
+            "audit_lost",
+            *(window.from_, window.to, window.after, window.until, certain_from, limit),
+        )
+
     async def names(self, schedules: Collection[int]) -> dict[int, str]:
         rows = await self._run.rows("audit_names", list(schedules))
         return {row["id"]: row["name"] for row in rows}
+
+    # ── one schedule ────────────────────────────────────────────────────────
+
+    async def page(
+        self,
+        schedule: int,
+        *,
+        from_: datetime,
+        to: datetime,
+        decision: str | None,
+        after: Place,
+        limit: int,
+        look_at: int,
+    ) -> tuple[list[Entry | Passage], Place | None]:
+        """Newest first; the place that was reached if so many were looked at and fewer fitted."""
+        rows = await self._run.rows(
+            "schedule_fires", schedule, from_, to, decision, *after, limit, look_at
+        )
+        reached = rows[0]["reached"]
+        found = [_decided(row) for row in rows if row["at"] is not None]
+        return found, None if reached is None else (reached[0], reached[1], reached[2])
 
     # ── one fire ────────────────────────────────────────────────────────────
 
@@ -123,3 +159,15 @@ class Ledger:
         """Jobs of fires before this one that lived at an instant."""
         rows = await self._run.rows("explain_living", schedule, before, at)
         return [Lived(*row) for row in rows]
+
+
+def _decided(row: Row) -> Entry | Passage:
+    by = (row["term"], row["node_id"], row["node"])
+    if row["kind"] is None:
+        return Passage(
+            *(row["at"], row["last_at"], row["decided_at"], row["fires"], row["decision"]), *by
+        )
+    return Entry(
+        *(row["at"], row["scheduled_at"], row["decided_at"], row["decision"], row["kind"]),
+        *(row["job_id"], *by),
+    )

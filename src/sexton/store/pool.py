@@ -5,10 +5,11 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-from asyncpg.transaction import Transaction
+from asyncpg.transaction import Transaction, TransactionState
 
 from sexton.errors import Unavailable
 from sexton.store.connection import Address, connect, is_lost, say
@@ -18,6 +19,16 @@ IDLE_FOR = 60.0
 # Said of a statement that was badly put as well as of a connection that is gone.
 _AMBIGUOUS = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 _OF_ASYNCPG = (asyncpg.PostgresError, *_AMBIGUOUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a pool is in use."""
+
+    size: int
+    opened: int
+    idle: int
+    waiting: int
 
 
 class Pool(Guarded):
@@ -36,6 +47,10 @@ class Pool(Guarded):
         # first, however greedily others come back for more.
         self._waiting: deque[asyncio.Future[asyncpg.Connection | None]] = deque()
         self._errands: set[asyncio.Task[None]] = set()
+
+    @property
+    def use(self) -> Use:
+        return Use(self._size, self._open, len(self._idle), len(self._waiting))
 
     async def fetch(self, query: str, *args: Any) -> list[Row]:
         connection = await self._take()
@@ -58,17 +73,20 @@ class Pool(Guarded):
         self._give_back(connection)
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, ours: bool = False) -> AsyncIterator[asyncpg.Connection]:
+    async def transaction(
+        self, *, ours: bool = False, begin: str | None = None
+    ) -> AsyncIterator[asyncpg.Connection]:
         """A transaction for a caller's own statements, and for whatever else is done in it.
 
-        What they set in the session does not outlast it, unless every statement is `ours`.
+        What they set in the session does not outlast it, unless every statement is `ours`. It may
+        begin with what is set in it only, in one round trip.
         """
         patience = self.address.patience
         theirs: Exception | None = None
         sound = True
         connection = await self._take()
         try:
-            transaction = connection.transaction()
+            transaction = connection.transaction() if begin is None else _Begun(connection, begin)
             async with asyncio.timeout(patience):  # a half-open one shows here
                 await transaction.start()
             try:
@@ -158,7 +176,9 @@ class Pool(Guarded):
         lost = is_lost(error)
         if isinstance(error, asyncpg.InterfaceError):
             lost = connection.is_closed()
-        if lost or isinstance(error, asyncio.CancelledError | GeneratorExit):
+        unsure = lost or isinstance(error, asyncio.CancelledError | GeneratorExit)
+        # Still in a transaction: it began, and was refused what was to be set in it.
+        if unsure or connection.is_in_transaction():
             self._retire(connection)
         elif cleaned:
             self._give_back(connection)
@@ -218,6 +238,24 @@ class Pool(Guarded):
         self._open -= len(idle)
         for connection, _ in idle:
             await close(connection)
+
+
+class _Begun(Transaction):  # type: ignore[misc]  # asyncpg has no types
+    """One that begins with a text of ours; those within it are savepoints, as in any other."""
+
+    def __init__(self, connection: asyncpg.Connection, begin: str) -> None:
+        super().__init__(connection, None, False, False)
+        self._begin = begin
+
+    async def start(self) -> None:
+        self._connection._top_xact = self
+        try:
+            await self._connection.execute(self._begin)
+        except BaseException:
+            self._state = TransactionState.FAILED
+            self._connection._top_xact = None
+            raise
+        self._state = TransactionState.STARTED
 
 
 def _is_gone(connection: asyncpg.Connection, error: Exception) -> bool:

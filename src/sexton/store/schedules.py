@@ -8,7 +8,7 @@ import msgspec
 
 from sexton.domain.change import Body, Change, Standing, VersionView
 from sexton.domain.fires import Gap
-from sexton.domain.schedule import ScheduleView
+from sexton.domain.schedule import ScheduleState, ScheduleView
 from sexton.domain.spec import Spec
 from sexton.domain.when.timetable import Planned
 from sexton.store.source import Row
@@ -48,9 +48,9 @@ class Schedules:
             found |= {missing[row["nth"] - 1]: row["id"] for row in rows if row["id"] is not None}
         raise AssertionError("a rule that is neither there nor can be made")
 
-    async def hold_bulk(self) -> None:
+    async def hold_bulk(self, tenant: int) -> None:
         """One bulk registration at a time: two with the same names could wait for each other."""
-        await self._run.rows("hold", "bulk", True)
+        await self._run.rows("hold", f"bulk:{tenant}", True)
 
     async def hold_application(self, name: str) -> None:
         """One deployment of an application at a time."""
@@ -83,14 +83,12 @@ class Schedules:
         next: Planned,
         gap: Gap | None,
     ) -> bool:
-        """False: the name is taken."""
+        """False: the name is taken. If there is a gap, in a transaction."""
         row = await self._run.row(
-            "schedule_add",
-            *(id, tenant, name, now),
-            *_columns(body),
-            *_next(next),
-            *((None, None, None) if gap is None else (gap.first, gap.last, gap.fires)),
+            "schedule_add", *(id, tenant, name, now), *_columns(body), *_next(next)
         )
+        if row is not None and gap is not None:
+            await self._excluded(now, [(id, gap)])
         return row is not None
 
     async def add_many(
@@ -119,9 +117,17 @@ class Schedules:
             [each.max_fires for each in terms],
             [each.said for each in terms],
             *(next_at, scheduled_at),
+        )
+        if gaps:
+            await self._excluded(now, gaps)
+
+    async def _excluded(self, now: datetime, gaps: Sequence[tuple[int, Gap]]) -> None:
+        await self._run.rows(
+            "schedule_excluded",
+            now,
             [id for id, _ in gaps],
-            [gap.first.timestamp() for _, gap in gaps],
-            [gap.last.timestamp() for _, gap in gaps],
+            [gap.first for _, gap in gaps],
+            [gap.last for _, gap in gaps],
             [gap.fires for _, gap in gaps],
         )
 
@@ -132,6 +138,11 @@ class Schedules:
         """Those that exist, as they are at this moment."""
         rows = await self._run.rows("schedule_read", tenant, names, self._run.now())
         return {row["name"]: _standing(row) for row in rows}
+
+    async def hold(self, tenant: int, name: str) -> ScheduleView | None:
+        """As it is, and as it stays until the end of the transaction."""
+        row = await self._run.row("schedule_hold", tenant, name)
+        return None if row is None else _view(row)
 
     async def change(self, standing: Standing, change: Change) -> bool:
         """Make it the next version; False: something has happened since it was read."""
@@ -194,17 +205,34 @@ class Schedules:
         rows = await self._run.rows("schedules", tenant, state, tag, task, text, after, limit)
         return [_view(row) for row in rows]
 
+    async def page(
+        self,
+        tenant: int,
+        *,
+        states: Sequence[ScheduleState],
+        tag: str | None = None,
+        target: str | None = None,
+        text: str | None = None,
+        after: str | None = None,
+        limit: int,
+        look_at: int,
+    ) -> tuple[Sequence[ScheduleView], str | None]:
+        """By name; the name that was reached if so many were looked at and fewer fitted."""
+        rows = await self._run.rows(
+            "schedules_page", tenant, states, tag, target, text, after, limit, look_at
+        )
+        found = [{**row} for row in rows]
+        reached = [row.pop("reached") for row in found]
+        return [_view(row) for row in found if row["id"] is not None], reached[0]
+
     async def versions(self, tenant: int, name: str) -> Sequence[VersionView]:
         """Newest first; none if there is no such schedule."""
-        rows = await self._run.rows("schedule_versions", tenant, name)
-        return [
-            VersionView(
-                *(row["version"], row["since"], row["until"], row["state"], row["reason"]),
-                *(row["task"], _decode(row["payload"]), _decode(row["said"])),
-                *(row["anchor"], row["ended_by"]),
-            )
-            for row in rows
-        ]
+        return [*map(_version, await self._run.rows("schedule_versions", tenant, name))]
+
+    async def versions_page(self, schedule: int, before: int, limit: int) -> Sequence[VersionView]:
+        """Newest first, before a version."""
+        rows = await self._run.rows("schedule_versions_page", schedule, before, limit)
+        return [*map(_version, rows)]
 
 
 def _json(value: Any) -> str:
@@ -244,6 +272,14 @@ def _standing(row: Row) -> Standing:
         row["fires_left"],
         row["rule_text"],
         row["now"],
+    )
+
+
+def _version(row: Row) -> VersionView:
+    return VersionView(
+        *(row["version"], row["since"], row["until"], row["state"], row["reason"]),
+        *(row["task"], _decode(row["payload"]), _decode(row["said"])),
+        *(row["anchor"], row["ended_by"]),
     )
 
 

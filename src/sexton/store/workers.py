@@ -41,9 +41,17 @@ class Workers:
     def __init__(self, statements: Statements) -> None:
         self._run = statements
 
-    async def register(self, name: str, queues: Sequence[str], version: str, lease: float) -> int:
+    async def register(
+        self,
+        name: str,
+        queues: Sequence[str],
+        version: str,
+        lease: float,
+        tenant: int | None = None,
+    ) -> int:
+        """A worker of one tenant, or, without one, of all."""
         id: int = await self._run.value(
-            "register_worker", name, queues, version, lease, self._run.now()
+            "register_worker", name, queues, version, lease, tenant, self._run.now()
         )
         return id
 
@@ -54,8 +62,15 @@ class Workers:
 
     async def renew(self, worker: int) -> list[int] | None:
         """The fences somebody wants cancelled; None if the worker was declared lost."""
-        row = await self._run.row("renew", worker, self._run.now())
-        return None if row is None else list(row["cancelled"])
+        renewed = await self.renew_and_tell(worker, None)
+        return None if renewed is None else renewed[1]
+
+    async def renew_and_tell(
+        self, worker: int, skew: float | None
+    ) -> tuple[datetime, list[int]] | None:
+        """The same for one that has a clock: what the database's says, and how far off its is."""
+        row = await self._run.row("renew", worker, skew, self._run.now())
+        return None if row is None else (row["now"], list(row["cancelled"]))
 
     async def cancel_requests(self, worker: int) -> list[int]:
         return [row[0] for row in await self._run.rows("cancel_requests", worker)]

@@ -59,6 +59,7 @@ class Command(msgspec.Struct, omit_defaults=True):
     expires: float | None
     schedule_id: int | None
     fire_at: float | None
+    tenant: int
     fire: Fire | None
     remaining: float | None
     max_result_bytes: int

@@ -69,11 +69,7 @@ class Job:
 
         No other installation has the same, whoever else talks to the same other side.
         """
-        claim, installation = self._claim, self._channel.installation
-        if claim.schedule_id is not None and claim.fire_at is not None:
-            fire_at = round(claim.fire_at * 1_000_000)
-            return f"sexton-{installation}-fire-{claim.schedule_id}-{fire_at}"
-        return f"sexton-{installation}-job-{claim.id}"
+        return idempotency_key(self._claim, self._channel.installation)
 
     @property
     def fire(self) -> Fire | None:
@@ -140,3 +136,11 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.task} attempt={self.attempt} fence={self.fence}>"
+
+
+def idempotency_key(claim: Claim, installation: str) -> str:
+    """Of the fire that made the job or, if none did, of the job."""
+    if claim.schedule_id is not None and claim.fire_at is not None:
+        fire_at = round(claim.fire_at * 1_000_000)
+        return f"sexton-{installation}-fire-{claim.schedule_id}-{fire_at}"
+    return f"sexton-{installation}-job-{claim.id}"

@@ -11,6 +11,7 @@ from sexton.domain.retry import Retry
 from sexton.errors import ConfigurationError, InvalidJob
 from sexton.store.workers import Declaration
 from sexton.targets.arguments import Arguments
+from sexton.targets.http import PREFIX
 from sexton.targets.job import Job
 
 P = ParamSpec("P")
@@ -131,6 +132,8 @@ class Task(Generic[P, R]):
             raise ConfigurationError(f"retry must be a Retry(…), not {retry!r:.100}")
         try:
             self.name = checked_text("a task's name", name or function.__name__)
+            if self.name.startswith(PREFIX):
+                raise InvalidJob(f"names that begin with {PREFIX} are those of endpoints")
             self.queue = checked_text("queue", queue)
             self.priority = checked_priority(priority)
             self.timeout = None if timeout is None else seconds(timeout)

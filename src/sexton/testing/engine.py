@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence, Set
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sexton import __version__
 from sexton.app import Sexton
@@ -24,6 +24,9 @@ from sexton.flow.wake import CANCEL, Waker
 from sexton.store import Store
 from sexton.targets.job import Job
 from sexton.targets.task import Task
+
+if TYPE_CHECKING:
+    from sexton.targets.http.deliver import Delivery
 from sexton.testing.ran import Ran, TaskFailed
 
 log = logging.getLogger("sexton.testing")
@@ -40,7 +43,7 @@ class _Executor(Executor):
     raised: dict[int, BaseException]
 
     def _verdict(
-        self, running: Running, task: Task[Any, Any], error: BaseException
+        self, running: Running, task: "Task[Any, Any] | Delivery", error: BaseException
     ) -> tuple[Outcome, Retry]:
         self.raised[running.claim.fence] = error
         return super()._verdict(running, task, error)

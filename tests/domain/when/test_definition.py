@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from sexton.domain.spec import Terms
 from sexton.domain.when import CalendarRef, Definition
 from sexton.errors import InvalidSchedule
 
@@ -175,3 +176,31 @@ def test_what_cannot_be_right_is_refused_with_the_field_and_the_reason(
 def test_text_that_is_no_definition_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchedule, match="when: cannot be read"):
         Definition.from_json(text)
+
+
+def test_the_second_time_of_a_reading_that_comes_twice_is_not_taken_for_the_first() -> None:
+    """Both datetimes are equal to Python, whichever is said first."""
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=PARIS)
+    second = first.replace(fold=1)
+    assert first == second
+    for field in ("at", "starts_at", "ends_at"):
+        rule = {} if field == "at" else {"every": 60}
+        early, late = (Terms.of("x", {**rule, field: each}) for each in (first, second))
+        assert getattr(early.when, field) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+        assert getattr(late.when, field) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+        for each in (early, late):
+            assert Terms.of("x", each.options).when == each.when, "and so it is read again"
+
+
+def test_a_local_time_that_comes_twice_is_written_down_as_the_one_that_was_meant() -> None:
+    wall = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001
+    for fold, hour in ((0, 0), (1, 1)):
+        terms = Terms.of("x", {"at": wall.replace(fold=fold), "timezone": "Europe/Paris"})
+        assert terms.when.at == datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
+        assert Terms.of("x", terms.options).when == terms.when
+
+
+def test_equal_instants_are_kept_as_they_were_written() -> None:
+    utc = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    texts = [Terms.of("x", {"at": each}).options["at"] for each in (utc, utc.astimezone(PARIS))]
+    assert texts == ["2026-06-01T12:00:00+00:00", "2026-06-01T14:00:00+02:00"]

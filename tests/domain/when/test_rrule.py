@@ -16,7 +16,7 @@ from sexton.domain.when.rrule import parse_rrule
 from sexton.domain.when.zone import Zoned
 from sexton.errors import InvalidSchedule
 
-from .instants import ANCHOR, following, local, utc, wall
+from .instants import ANCHOR, following, local, timetable, utc, wall
 
 LENGTHS = dict(zip(FREQUENCIES, (366 * 86400, 31 * 86400, 604800, 86400, 3600, 60, 1), strict=True))
 
@@ -369,3 +369,28 @@ def test_dates_that_never_come_are_refused_at_once(text: str) -> None:
 )
 def test_dates_that_come_rarely_are_waited_for(text: str, start: str, first: str) -> None:
     assert days(text, start, 1) == [first]
+
+
+@pytest.mark.parametrize("until", ["20260201T083000Z", "20260201T093000", "20260201"])
+def test_until_ends_the_recurrence_and_not_the_dates_beside_it(until: str) -> None:
+    text = (
+        "DTSTART;TZID=Europe/Paris:20260105T093000\n"
+        f"RRULE:FREQ=WEEKLY;UNTIL={until}\n"
+        "RDATE;TZID=Europe/Paris:20260126T093000,20260320T093000,20260330T093000\n"
+        "EXDATE;TZID=Europe/Paris:20260320T093000"
+    )
+    table = timetable(rrule=text)
+    found = following(table.rule(ANCHOR), utc("2026-01-18"), 9)
+    assert found == [
+        utc("2026-01-19 08:30"), utc("2026-01-26 08:30"), utc("2026-03-30 07:30"),
+    ]  # fmt: skip
+
+
+def test_until_as_an_instant_ends_between_two_readings_that_are_the_same() -> None:
+    """02:30 comes twice in Paris on 25 October 2026; UNTIL lies between."""
+    text = "FREQ=MINUTELY;INTERVAL=30;UNTIL=20261025T010000Z"
+    table = timetable(rrule=f"{text}", starts_at="2026-10-25T00:00:00Z", timezone="Europe/Paris")
+    found = following(table.rule(ANCHOR), utc("2026-10-24 23:59"), 9)
+    assert found == [
+        utc("2026-10-25 00:00"), utc("2026-10-25 00:30"), utc("2026-10-25 01:00"),
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as dtime
 from time import perf_counter
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -384,3 +385,26 @@ def test_nothing_stands_between_a_plain_definition_and_its_rule() -> None:
         assert warm == 1 or shell == bare + 1
     every = timetable(every=90)
     assert calls(every.after, ANCHOR, ANCHOR) <= calls(Interval(90, ANCHOR).after, ANCHOR)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"at": "2026-03-01T12:05:00Z"},
+        {"cron": "5 12 * * *", "ends_at": "2026-03-02T00:00:00Z"},
+        {"rrule": "DTSTART:20260220T120500Z\nRRULE:FREQ=DAILY;COUNT=10"},
+    ],
+)
+@pytest.mark.parametrize("minutes", [10, 60])
+def test_a_rule_that_is_over_is_over_however_often_the_calendars_open(
+    when: dict[str, Any], minutes: int
+) -> None:
+    """What may still land from before is looked for, and not for so long that it is refused."""
+    times = [divmod(at, 60) for at in range(0, 1440, minutes)]
+    brief = ",".join(f"{hour:02}:{minute:02}-{hour:02}:{minute + 9:02}" for hour, minute in times)
+    table = timetable(
+        {"open": Calendar.of(windows=[brief])}, only=["open"], when_excluded="next_day", **when
+    )
+    last = utc("2026-03-01 12:05")
+    assert table.after(last - timedelta(minutes=1), ANCHOR) == last
+    assert table.after(last, ANCHOR) is None

@@ -215,11 +215,11 @@ def _end_text(end: str) -> str:
 def _stamp(end: str) -> datetime:
     try:
         read = datetime.fromisoformat(end)
-    except ValueError:
+        return read if read.tzinfo is None else read.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InvalidSchedule(
             f"calendar: ranges: {end!r} is not an instant; write it like 2026-12-20T18:00:00Z"
         ) from None
-    return read if read.tzinfo is None else read.astimezone(UTC)
 
 
 def _yearly_days(first: str, last: str) -> Iterator[tuple[int, int]]:
@@ -240,10 +240,17 @@ def _days(text: str, first: str, last: str) -> range:
 
 
 def _span(text: str, first: str, last: str, zone: ZoneInfo) -> Span:
-    begin, end = (
-        stamp if stamp.tzinfo is not None else instant_of(stamp, zone)
-        for stamp in (_stamp(first), _stamp(last))
-    )
+    begin, end = (_instant(_stamp(each), zone) for each in (first, last))
     if begin >= end:
         raise InvalidSchedule(f"calendar: ranges: {text} runs backwards")
     return begin, end
+
+
+def _instant(stamp: datetime, zone: ZoneInfo) -> datetime:
+    """As near as there is, if the end of time lies between UTC and the zone."""
+    if stamp.tzinfo is not None:
+        return stamp
+    try:
+        return instant_of(stamp, zone)
+    except OverflowError:
+        return stamp.replace(tzinfo=UTC)

@@ -191,6 +191,7 @@ def _listed(given: Any, dialect: Dialect, anchor: Any) -> list[dict[str, Any]]:
             if key not in known:
                 hint = did_you_mean(str(key), known)
                 raise InvalidSchedule(f"any: {key!r} is not part of a rule{hint}")
+        rule = {key: value for key, value in rule.items() if value is not None}
         if len({*rule} & {*_RULES}) != 1:
             raise InvalidSchedule(f"any: {each!r} needs exactly one of cron, every, at and rrule")
         _demand("dialect", rule.get("dialect", dialect), get_args(Dialect))
@@ -245,18 +246,18 @@ def _instant(field: str, given: datetime | str | None, zone: ZoneInfo | None) ->
         raise InvalidSchedule(
             f"{field}: {given!r} is not an instant; write it like 2026-03-28T12:00:00Z"
         )
-    if read.tzinfo is None:
-        if zone is None:
-            raise InvalidSchedule(
-                f"{field}: {given} has no offset; write it like 2026-03-28T12:00:00Z, or give "
-                "timezone="
-            )
-        if not exists(read, zone):
-            raise InvalidSchedule(
-                f"{field}: {given} does not exist in {zone.key}, where the clocks go forward then"
-            )
-        read = instant_of(read, zone)
+    if read.tzinfo is None and zone is None:
+        raise InvalidSchedule(
+            f"{field}: {given} has no offset; write it like 2026-03-28T12:00:00Z, or give timezone="
+        )
     try:
+        if read.tzinfo is None and zone is not None:
+            if not exists(read, zone):
+                raise InvalidSchedule(
+                    f"{field}: {given} does not exist in {zone.key}, where the clocks go forward "
+                    "then"
+                )
+            read = instant_of(read, zone)
         read = read.astimezone(UTC)
     except OverflowError:
         read = LAST
@@ -278,9 +279,17 @@ def _references(field: str, given: Any) -> tuple[CalendarRef, ...]:
         raise InvalidSchedule(f"{field}: is a list of calendars' names, not {given!r}")
     found = [CalendarRef(each) if isinstance(each, str) else each for each in listed]
     for each in found:
-        if not isinstance(each, CalendarRef) or not each.name:
-            raise InvalidSchedule(f"{field}: {each!r} is not a calendar's name")
+        if not isinstance(each, CalendarRef) or not _is_name(each.name):
+            raise InvalidSchedule(f"{field}: {each!r:.100} is not a calendar's name")
     return tuple(sorted(set(found)))
+
+
+def _is_name(given: Any) -> bool:
+    """A text that can be looked up, whether there is one of this name or not."""
+    try:
+        return isinstance(given, str) and bool(given) and b"\x00" not in given.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _choice(field: str, given: Any, default: Any, known: Sequence[str]) -> Any:

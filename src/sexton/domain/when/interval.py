@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from sexton.domain.when.rule import LAST, Rule
+from sexton.domain.when.rule import LAST, MOMENT, Rule
 
 
 class Interval(Rule):
@@ -16,6 +16,10 @@ class Interval(Rule):
 
     def after(self, instant: datetime) -> datetime | None:
         return step(instant, self.anchor, self.period)
+
+    def before(self, instant: datetime) -> datetime:
+        """The last one strictly before an instant."""
+        return self.anchor + (instant - MOMENT - self.anchor) // self.period * self.period
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many with after < at <= until."""

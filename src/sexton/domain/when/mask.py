@@ -35,7 +35,10 @@ class Mask:
         by_weekday: list[list[Window]] = [[] for _ in range(7)]
         for weekday, window in weekly:
             by_weekday[weekday].append(window)
-        self._weekly = tuple(_merged(windows) for windows in by_weekday)
+        # The same for the seconds of each weekday.
+        self._weekly = tuple(
+            [edge for window in _merged(windows) for edge in window] for windows in by_weekday
+        )
 
     def contains(self, instant: datetime) -> bool:
         """Whether an instant is in the calendar."""
@@ -44,11 +47,10 @@ class Mask:
         wall = instant.astimezone(self.zone)
         if self._whole(wall):
             return True
-        windows = self._weekly[wall.weekday()]
-        if not windows:
+        edges = self._weekly[wall.weekday()]
+        if not edges:
             return False
-        second = wall.hour * 3600 + wall.minute * 60 + wall.second
-        return any(begin <= second < end for begin, end in windows)
+        return bisect_right(edges, wall.hour * 3600 + wall.minute * 60 + wall.second) % 2 == 1
 
     def boundary(self, instant: datetime, limit: datetime) -> datetime | None:
         """The first instant after this one, and before `limit`, where `contains` is another."""
@@ -67,8 +69,9 @@ class Mask:
         """The next instant at which anything may change; at most a day away."""
         wall = instant.astimezone(self.zone)
         second = wall.hour * 3600 + wall.minute * 60 + wall.second
-        edges = (edge for window in self._weekly[wall.weekday()] for edge in window)
-        following = min((edge for edge in edges if edge > second), default=_DAY)
+        edges = self._weekly[wall.weekday()]
+        later = bisect_right(edges, second)
+        following = edges[later] if later < len(edges) else _DAY
         edge = instant + timedelta(seconds=following - second, microseconds=-wall.microsecond)
         if edge.astimezone(self.zone).utcoffset() != wall.utcoffset():
             edge = self._change(instant, edge)

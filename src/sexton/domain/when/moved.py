@@ -7,11 +7,21 @@ from zoneinfo import ZoneInfo
 from sexton.domain.when.gate import Gate, Gated, ahead
 from sexton.domain.when.local import instant_of, last_instant_of, wall_of
 from sexton.domain.when.rule import LAST, MOMENT, Rule, Tick
+from sexton.errors import InvalidSchedule
 
 DAYS = 400
 _SOON = 14
 _BUCKET = 64
 _A_DAY = timedelta(days=1)
+# Of how many days one looks at the hours of an opening before one gives up: about a second.
+MOST_LOOKS = 12_000
+# So many openings of half a year and more are gone through: a window every hour, and not many more.
+MOST_OPENINGS = 12_000
+TOO_LONG = (
+    "when: no fire is found in time that lands on another day: its calendars are never open at its "
+    "times of day, or so often and so briefly that it takes too long; use fewer windows, or "
+    "when_excluded='skip'"
+)
 
 Hours = tuple[time, time]
 # An instant, and the one that it was moved from.
@@ -60,12 +70,16 @@ class Openings:
     def _hours_from(self, bucket: int) -> tuple[Hours, ...]:
         """At which times it is ever open in the months to come; rather too many than too few."""
         found = set()
+        seen = 0
         day = datetime.fromordinal(bucket * _BUCKET)
         begins = instant_of(day, self.zone)
         for _ in range(_BUCKET + DAYS + 1):
             day += _A_DAY
             ends = instant_of(day, self.zone)
             for opens, closes in self.of(begins, ends):
+                seen += 1
+                if seen > MOST_OPENINGS:
+                    raise InvalidSchedule(TOO_LONG)
                 first, last = self.walls(opens, closes)
                 whole = first.date() != last.date()
                 found.add((time.min, time.max) if whole else (first.time(), last.time()))
@@ -78,6 +92,20 @@ class Openings:
 
 def _within(at: time, hours: tuple[Hours, ...]) -> bool:
     return any(first <= at <= last for first, last in hours)
+
+
+class _Looks:
+    """How much of the past may be looked at for one answer; without a bound it could be years."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MOST_LOOKS
+
+    def take(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSchedule(TOO_LONG)
 
 
 class Moved(Rule):
@@ -127,23 +155,44 @@ class Moved(Rule):
     def _after(self, instant: datetime) -> Landing | None:
         """The first of the rule's own fires, or one that lands before it."""
         nearest = self._nearest(instant)
-        limit = nearest[0] if nearest else ahead(instant)
+        try:
+            landing = self._landing_before(instant, self._limit(instant, nearest), _Looks())
+        except InvalidSchedule:
+            if nearest is None and self.rule.after(instant) is None:
+                return None  # it is over, and nothing has landed lately
+            raise
+        landing = landing or nearest
+        return None if landing is None else self._in_time(landing)
+
+    def _limit(self, instant: datetime, nearest: Landing | None) -> datetime:
+        """Nothing need be looked for from there on."""
+        if nearest is not None:
+            return nearest[0]
+        limit = ahead(instant)
+        if self.rule.after(instant) is None:  # only what is under way can still land
+            limit = min(limit, instant + (DAYS + 1) * _A_DAY)
+        return limit if self.ends_at is None else min(limit, self.ends_at)
+
+    def _landing_before(
+        self, instant: datetime, limit: datetime, looks: "_Looks"
+    ) -> Landing | None:
+        """The first fire from another day, if one lands before `limit`."""
         day = datetime.combine(wall_of(instant, self.zone), time())
         while (begins := instant_of(day, self.zone)) < limit:
             ends = instant_of(day + _A_DAY, self.zone)
             for opens, closes in self.openings.of(max(begins, instant + MOMENT), min(ends, limit)):
-                landing = self._landing(opens, closes)
+                landing = self._landing(opens, closes, looks)
                 if landing is not None:
-                    return self._in_time(landing)
+                    return landing
             day += _A_DAY
             whole = wall_of(ends - MOMENT, self.zone) + MOMENT == day
             if whole and self.gate.closes(begins, ends) is None:
                 # Open all day: nothing older is under way, so nothing lands before one is refused.
                 origin = self.rule.after(ends - MOMENT)
                 if origin is None or origin >= limit:
-                    break
+                    return None
                 day = max(day, datetime.combine(wall_of(origin, self.zone), time()))
-        return self._in_time(nearest) if nearest else None
+        return None
 
     def _nearest(self, instant: datetime) -> Landing | None:
         """Where the next fire goes, or an own one before that; older ones may land earlier yet."""
@@ -158,14 +207,16 @@ class Moved(Rule):
             return own, None
         return None if to is None else (to, origin)
 
-    def _landing(self, opens: datetime, closes: datetime) -> Landing | None:
+    def _landing(self, opens: datetime, closes: datetime, looks: "_Looks") -> Landing | None:
         """The first that lands in an opening; they come from the same hours of the days before."""
         found: Landing | None = None
         first, last = self.openings.walls(opens, closes)
         for days in range(1, DAYS + 1):
+            looks.take()
             early = instant_of(first - days * _A_DAY, self.zone)
             late = last_instant_of(last - days * _A_DAY, self.zone)
             for tick in self._gated.refused(early - MOMENT, late):
+                looks.take()
                 at = self.openings.destination(tick.at)
                 if at is not None and opens <= at < (found[0] if found else closes):
                     found = at, tick.at

@@ -2,15 +2,15 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 
 from sexton.domain.when.parts import Parts, parse_parts
 from sexton.domain.when.recurrence import Recurrence
 from sexton.domain.when.rule import MOMENT, Rule, Walls
-from sexton.domain.when.union import Bounded
+from sexton.domain.when.union import Bounded, Union
 from sexton.domain.when.zone import Dst, Zoned, zone_named
 from sexton.errors import InvalidSchedule, did_you_mean
 
@@ -60,17 +60,36 @@ class RRule:
                 dates.add(_wall(start, zone))
         if rule is not None and not (dates or self.without or self.without_days or self.until):
             return rule
-        without = frozenset(_wall(each, zone) for each in self.without)
         until = self.until if self.until is None or self.until.tzinfo is None else None
-        return _Amended(rule, tuple(sorted(dates)), without, self.without_days, until)
+        return self._amended(rule, dates, until, zone, rule is not None and rule.sub_hourly)
+
+    def added(self, zone: str, sub_hourly: bool) -> Walls:
+        """Only what RDATE adds."""
+        dates = {_wall(each, zone) for each in self.dates}
+        return self._amended(None, dates, None, zone, sub_hourly)
+
+    def _amended(
+        self,
+        rule: Recurrence | None,
+        dates: Iterable[datetime],
+        until: datetime | None,
+        zone: str,
+        sub_hourly: bool,
+    ) -> Walls:
+        without = frozenset(_wall(each, zone) for each in self.without)
+        return _Amended(rule, tuple(sorted(dates)), without, self.without_days, until, sub_hourly)
 
 
 @lru_cache(maxsize=4096)
 def _compiled(text: RRule, zone: str, dst: Dst, anchor: datetime | None) -> Rule:
-    rule: Rule = Zoned(text.walls(zone, anchor), zone, dst)
-    if text.until is not None and text.until.tzinfo is not None:
-        rule = Bounded(rule, None, text.until + MOMENT)
-    return rule
+    if text.until is None or text.until.tzinfo is None:
+        return Zoned(text.walls(zone, anchor), zone, dst)
+    # An instant ends the recurrence among instants; what RDATE adds comes all the same.
+    walls = replace(text, dates=(), until=None).walls(zone, anchor)
+    rule = Bounded(Zoned(walls, zone, dst), None, text.until + MOMENT)
+    if not text.dates:
+        return rule
+    return Union([rule, Zoned(text.added(zone, walls.sub_hourly), zone, dst)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +101,7 @@ class _Amended:
     without: frozenset[datetime]
     without_days: frozenset[int]
     until: datetime | None
-
-    @property
-    def sub_hourly(self) -> bool:
-        return self.rule is not None and self.rule.sub_hourly
+    sub_hourly: bool
 
     def walls(self, start: datetime) -> Iterator[datetime]:
         for wall in self._merged(start):
@@ -199,6 +215,9 @@ def _stamp(name: str, text: str) -> Stamp:
         except ValueError:
             pass
         else:
+            # Where in any zone it would be another year, beyond the last or before the first.
+            if found[3] and name != "UNTIL" and read.year in (MINYEAR, MAXYEAR):
+                raise InvalidSchedule(f"rrule: {name}: {text.strip()!r} is at the end of time")
             return read.replace(tzinfo=UTC) if found[3] else read
     raise InvalidSchedule(
         f"rrule: {name}: {text.strip()!r} is not like 20260329T023000, 20260329T003000Z or 20260329"

@@ -91,6 +91,11 @@ class Timetable:
         """Everything as one rule: the clauses, within the bounds, past the calendars."""
         return self._fixed or self._layered(anchor)
 
+    def ungated(self, anchor: datetime) -> Rule:
+        """The same as if there were no calendars."""
+        rule = self.rule(anchor)
+        return rule.rule if isinstance(rule, Gated | Moved) else rule
+
     def after(self, instant: datetime, anchor: datetime) -> datetime | None:
         """The first instant strictly after this one, as scheduled; None: never again."""
         if self._after is not None:

@@ -1,0 +1,1 @@
+"""The service: schedules, jobs and workers over HTTP, for many tenants."""

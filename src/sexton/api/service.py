@@ -1,0 +1,136 @@
+"""What every request needs: connections that act for a tenant, and nothing else's."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Self
+
+from sexton.api.access import KEYS, TENANTS, Access
+from sexton.api.desk import Desk
+from sexton.api.errands import errands
+from sexton.api.limits import Limits
+from sexton.api.origin import Origin, networks
+from sexton.api.principal import Principal
+from sexton.api.role import demand_role
+from sexton.app import Sexton
+from sexton.flow.meters import Tally
+from sexton.flow.rulebook import Rulebook
+from sexton.store import Pool, Store
+from sexton.store.connection import Address
+from sexton.store.listen import Listener
+
+log = logging.getLogger("sexton.api")
+
+Heard = Callable[[str | None], None]
+_NOWHERE = Origin()
+
+
+class Service:
+    """The state of one API process."""
+
+    def __init__(self, app: Sexton, pool: Pool, owner: Store) -> None:
+        self.app = app
+        self.pool = pool  # its transactions are always those of the tenants' role
+        # Sees every tenant: for keys, tenants, the cluster and errands, never for what is a
+        # tenant's own.
+        self.owner = owner
+        self.patience = app.settings.patience
+        self.schema = app.settings.schema
+        self.store = Store(pool, app.settings.schema, app.clock)
+        self.access = Access(owner.keys, app.settings.api_host)
+        self.limits = Limits()
+        self.settled = Tally()  # what was settled from afar, by outcome
+        self.rulebook = Rulebook()  # rules have no owner
+        self.trusted_proxies = networks(app.settings.trusted_proxies)
+        # Set as soon as the process is told to end: who waits for something stops waiting.
+        self.stopping = asyncio.Event()
+        self._listeners: list[Heard] = [self._heard]
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, app: Sexton) -> AsyncIterator[Self]:
+        """Open the application and everything beside it; refuses what would not be safe."""
+        async with app:
+            client = await app.client()
+            (await app.schema_state()).demand_current()
+            pool = Pool(client.address, app.settings.pool_size)
+            try:
+                await demand_role(client.store, client.pool)
+                service = cls(app, pool, client.store)
+                tasks = [asyncio.create_task(each) for each in service._loops(client.address)]
+                try:
+                    yield service
+                finally:
+                    service.stopping.set()
+                    for each in tasks:
+                        each.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await service._last_words()
+            finally:
+                await pool.close()
+
+    @contextlib.asynccontextmanager
+    async def transaction(
+        self,
+        principal: Principal,
+        *,
+        read_only: bool = False,
+        origin: Origin = _NOWHERE,
+        operating: bool = False,
+    ) -> AsyncIterator[Desk]:
+        """A tenant's transaction: as its role, with its id, and with its lines of the audit log.
+
+        `operating` is for what an operator does to tenants and to their keys: as the owner of the
+        tables, who sees them all, and by itself nothing of it is a tenant's.
+        """
+        begin = "begin read only" if read_only else "begin"
+        if operating:
+            assert principal.operates_all, "the route has refused everybody else"
+            pool = self.owner.source
+            assert isinstance(pool, Pool)
+        else:
+            pool = self.pool
+            begin += f"; set local role {self.schema}_tenant"
+        begin += f"; set local {self.schema}.tenant = {principal.tenant_id:d}"
+        async with pool.transaction(ours=True, begin=begin) as connection:
+            desk = Desk(self, principal, connection, origin)
+            yield desk
+            await desk.finish()
+        for each in desk.afterwards:
+            try:
+                each()
+            except Exception:  # what was committed is done, whatever becomes of this
+                log.exception("something after a commit failed")
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Hear the notifications of the database, None after a gap; returns how to stop.
+
+        A notification is a hint that may be lost: whoever waits for one polls as well.
+        """
+        self._listeners.append(heard)
+        return lambda: self._listeners.remove(heard)
+
+    def _heard(self, payload: str | None) -> None:
+        if payload is None:
+            self.rulebook.forget()
+        if payload is None or payload in (KEYS, TENANTS):
+            self.access.forget()
+            self.limits.forget()
+
+    def _loops(self, address: Address) -> list[Coroutine[Any, Any, None]]:
+        loops = errands(self.owner, self.access, self.stopping)
+        direct = self.app._listen_address(address)
+        if direct is not None:
+            listener = Listener(direct, self.schema, self._tell, address)
+            loops.append(listener.run(self.stopping))
+        return loops
+
+    def _tell(self, payload: str | None) -> None:
+        for each in [*self._listeners]:
+            each(payload)
+
+    async def _last_words(self) -> None:
+        with contextlib.suppress(Exception):
+            if used := self.access.used():
+                await self.owner.keys.used(used)

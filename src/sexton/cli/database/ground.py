@@ -1,0 +1,151 @@
+"""What everything at the database has in common: a store, a tenant, and a desk to work at."""
+
+import contextlib
+import getpass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from sexton.app import Sexton
+from sexton.errors import ConfigurationError
+from sexton.remote.errors import Problem, Refused, kind_of
+from sexton.store import Borrowed, Store
+from sexton.store.schedules import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from fastapi import Response
+
+    from sexton.api.call import Work
+    from sexton.api.desk import Desk
+
+T = TypeVar("T")
+ENDPOINT = "http:"
+
+
+class Ground:
+    """One tenant of one installation."""
+
+    def __init__(self, app: Sexton, tenant: str = DEFAULT_TENANT) -> None:
+        self.app = app
+        self.tenant = tenant
+        self._owner: int | None = None
+
+    async def store(self) -> Store:
+        return (await self.app.client()).store
+
+    async def owner(self) -> int:
+        """The tenant's id."""
+        if self._owner is None:
+            self._owner = await (await self.store()).schedules.tenant(self.tenant)
+        if self._owner is None:
+            raise ConfigurationError(
+                f"there is no tenant {self.tenant!r}: see `sexton tenant ls`, or make it with "
+                "`sexton tenant put`"
+            )
+        return self._owner
+
+    @contextlib.asynccontextmanager
+    async def listing(self, settings: str = "") -> AsyncIterator[Store]:
+        """A transaction in the name of the tenant, as lists are read in."""
+        client, owner = await self.app.client(), await self.owner()
+        async with client.pool.transaction() as connection:
+            await connection.execute(f"set local {client.store.schema}.tenant = {owner:d}")
+            if settings:
+                await connection.execute(settings)
+            yield client.store.over(Borrowed(connection))
+
+    async def targets(self, tasks: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """As the API says them."""
+        wanted = set(tasks)
+        if not any(each.startswith(ENDPOINT) for each in wanted):
+            return {task: {"task": task} for task in wanted}
+        from sexton.api.targets import target_of
+
+        numbers = [each.removeprefix(ENDPOINT) for each in wanted]
+        ids = [int(each) for each in numbers if each.isdecimal()]
+        rows = await (await self.store()).endpoints.by_id(ids, await self.owner())
+        return {task: target_of(task, {row.id: row for row in rows}) for task in wanted}
+
+    async def task(self, target: Any) -> str:
+        """The task that a target is; that of an endpoint is looked up, or made."""
+        if isinstance(target, str):
+            return target
+        if isinstance(name := target.get("task"), str):
+            return name
+        from sexton.api.targets import task_of
+
+        async with self.desk() as desk:
+            return await task_of(desk, target)
+
+    @contextlib.asynccontextmanager
+    async def desk(self, *, operating: bool = False) -> "AsyncIterator[Desk]":
+        """A transaction as the service has them, with its lines in the audit log. `operating`: at
+        what is no tenant's own, such as keys.
+
+        It costs a third of a second to begin with, so what is done often goes without.
+        """
+        from sexton.api.origin import Origin
+        from sexton.api.principal import Principal
+        from sexton.api.problems import Problem as Refusal
+        from sexton.api.role import demand_role
+        from sexton.api.service import Service
+
+        client = await self.app.client()
+        actor = f"{getpass.getuser()} at the command line"
+        who = Principal(1, DEFAULT_TENANT, "admin", actor)
+        if not operating:
+            who = Principal(await self.owner(), self.tenant, "admin", actor)
+            await demand_role(client.store, client.pool)
+        service = Service(self.app, client.pool, client.store)
+        try:
+            async with service.transaction(
+                who, origin=Origin("local"), operating=operating
+            ) as desk:
+                yield desk
+        except Refusal as refusal:
+            raise refused(refusal.status, refusal.detail, refusal.kind) from None
+
+    async def asked(
+        self, route: "Callable[..., Awaitable[Response]]", *given: Any, kind: type[T]
+    ) -> T:
+        """What a route of the service answers, without any request."""
+        from sexton.api.problems import Problem as Refusal
+
+        try:
+            response = await route(*given, call=_Call(self))
+        except Refusal as refusal:
+            raise refused(refusal.status, refusal.detail, refusal.kind) from None
+        if not response.body:
+            return None  # type: ignore[return-value]
+        return msgspec.json.decode(response.body, type=kind)
+
+
+class _Call:
+    """As much of a request's call as routes need that only change something."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    async def change(self, work: "Work") -> "Response":
+        async with self._ground.desk() as desk:
+            answer = await work(desk)
+        return answer.response()
+
+    read = change
+
+
+def said_of(kind: Any, said: dict[str, Any]) -> Any:
+    """A body as the service would read it."""
+    from pydantic import ValidationError
+
+    try:
+        return kind.model_validate(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise refused(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def refused(status: int, detail: str, kind: str = "") -> Refused:
+    """What the service would have answered."""
+    return kind_of(status)(Problem(status, detail, kind))

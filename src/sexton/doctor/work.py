@@ -1,0 +1,80 @@
+"""What is stuck, waits in vain, or was put aside."""
+
+from collections.abc import AsyncIterator
+
+from sexton.doctor.finding import Finding, Patient, judged, lasted, listed, ok, problem, warning
+
+OLD_WARNING, OLD_PROBLEM = 300.0, 3600.0
+# Somebody may be about to start.
+WITHOUT_WORKER_FOR = 60.0
+SHOWN = 5
+
+
+async def stuck(patient: Patient) -> AsyncIterator[Finding]:
+    """Running jobs whose worker has gone silent, and that nobody has taken over."""
+    found = await patient.store.gauges.stuck()
+    if not found:
+        yield ok("stuck", "every running job's worker renewed its lease lately")
+        return
+    many = sum(jobs for _, jobs in found)
+    named = listed([f"{task} ({jobs:,})" for task, jobs in found])
+    yield problem(
+        "stuck",
+        f"{many:,} running jobs have a worker that is silent: {named}",
+        "start a worker: any one reaps for all; then `sexton stuck`",
+    )
+
+
+async def queues(patient: Patient) -> AsyncIterator[Finding]:
+    """Jobs that are due: somebody must serve their queue, and keep up."""
+    served: set[str] = set()
+    for row in await patient.store.checks.workers():
+        if not row["over"]:
+            served |= set(row["queues"])
+    amiss = False
+    for queue, age in await patient.store.gauges.ages():
+        if queue not in served and age > 0:
+            amiss = True
+            level = judged(age, 0.0, WITHOUT_WORKER_FOR)
+            yield Finding(
+                "queues",
+                level,
+                f"no worker serves {queue!r}, whose oldest job has been due for {lasted(age)}",
+                f"start one: `sexton worker APP --queue {queue}`",
+            )
+        elif (level := judged(age, OLD_WARNING, OLD_PROBLEM)) != "ok":
+            amiss = True
+            yield Finding(
+                "queues",
+                level,
+                f"the oldest job of {queue!r} has been due for {lasted(age)}",
+                "start more workers, raise their concurrency, or look at what is limited",
+            )
+    if not amiss:
+        yield ok("queues", f"{len(served)} queues are served, and none is far behind")
+
+
+async def schedules(patient: Patient) -> AsyncIterator[Finding]:
+    """Those that were put aside do not fire any more; those that are late will."""
+    found = await patient.store.checks.quarantined(SHOWN + 1)
+    known = await patient.store.gauges.installation()
+    for row in found[:SHOWN]:
+        yield problem(
+            "schedules",
+            f"{row['name']!r} of {row['tenant']} is quarantined: {row['reason']}",
+            f"mend it and `sexton schedule resume {row['name']}`, or remove it",
+        )
+    if len(found) > SHOWN:
+        yield problem(
+            "schedules",
+            f"{known.quarantined - SHOWN:,} more are quarantined",
+            "look for them with `sexton schedule ls --state quarantined`",
+        )
+    if known.late:
+        yield warning(
+            "schedules",
+            f"{known.late:,} schedules are late",
+            "the leader catches them up at its pace; is there one?",
+        )
+    if not found and not known.late:
+        yield ok("schedules", "none is quarantined, none is late")

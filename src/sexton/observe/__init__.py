@@ -1,0 +1,1 @@
+"""What a process tells of itself: probes, metrics, logs for machines, and traces."""

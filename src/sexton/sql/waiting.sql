@@ -1,0 +1,41 @@
+-- Where in each lane of a queue the first claimable job stands, of every tenant that has one, and in how
+-- many seconds it is due. From the beginning of time: it walks over every dead entry that a long
+-- transaction elsewhere keeps, so this is not for the hot path.
+-- $1 queue  $2 priorities  $3 tenants, or null for all  $4 now
+-- Tenants are found by a probe of the index each, those that have nothing not at all.
+with recursive owner as (
+    (select job.tenant_id
+     from sexton.job
+     where job.queue = $1::text and job.claimed_by is null and not job.limited
+         and $3::integer[] is null
+     order by job.tenant_id
+     limit 1)
+    union all
+    (select later.tenant_id
+     from owner
+     cross join lateral (
+         select job.tenant_id
+         from sexton.job
+         where job.queue = $1::text and job.tenant_id > owner.tenant_id
+             and job.claimed_by is null and not job.limited
+         order by job.tenant_id
+         limit 1
+     ) as later)
+)
+select owner.tenant_id, lane.priority, first.due_at,
+    extract(epoch from first.due_at - coalesce($4::timestamptz, clock_timestamp()))::double precision
+        as due_in
+from (
+    select owner.tenant_id from owner
+    union all
+    select unnest($3::integer[])
+) as owner
+cross join unnest($2::smallint[]) as lane (priority)
+cross join lateral (
+    select job.due_at
+    from sexton.job
+    where job.queue = $1::text and job.tenant_id = owner.tenant_id and job.priority = lane.priority
+        and job.claimed_by is null and not job.limited
+    order by job.due_at
+    limit 1
+) as first

@@ -1,0 +1,242 @@
+"""Keys: what they look like, what they open, and that they stop doing so."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from sexton import Sexton
+from sexton.api import keys
+
+from ..support.postgres import Postgres
+from .process import until
+from .served import Served, served
+
+
+async def refused(http: httpx.AsyncClient) -> bool:
+    return (await http.get("/v1/tenants")).status_code == 401
+
+
+# ── what they look like ─────────────────────────────────────────────────────
+
+
+def test_a_key_is_160_random_bits_with_a_checksum() -> None:
+    made = {keys.fresh() for _ in range(100)}
+    assert len(made) == 100
+    for key in made:
+        assert re.fullmatch(r"sxn_[a-z2-7]{38}", key)
+        assert keys.is_whole(key)
+
+
+def test_a_key_with_one_wrong_character_is_none() -> None:
+    key = keys.fresh()
+    for place in range(len(key)):
+        other = "a" if key[place] != "a" else "b"
+        assert not keys.is_whole(key[:place] + other + key[place + 1 :])
+    for wrong in (
+        "",
+        "sxn_",
+        key[:-1],
+        key + "a",
+        key.upper(),
+        key.replace("sxn", "ghp"),
+        "é" * 42,
+    ):
+        assert not keys.is_whole(wrong)
+
+
+def test_junk_is_refused_without_asking_the_database(own_server: Postgres) -> None:
+    own_server.create_database("junk")
+    app = Sexton(own_server.url("junk"), patience=2)
+    with served(app) as api:
+        key = keys.fresh()
+        own_server.stop()
+        with httpx.Client(base_url=api.url, trust_env=False, timeout=30) as http:
+            for junk in (
+                "Bearer sxn_junk",
+                f"Bearer {key[:-1]}{'a' if key[-1] != 'a' else 'b'}",
+                f"Basic {key}",
+                key,
+                "Bearer",
+                "Bearer \xff".encode("latin-1"),
+            ):
+                headers: Any = {"authorization": junk}
+                answer = http.get("/v1/tenants", headers=headers)
+                assert answer.status_code == 401
+                assert answer.headers["www-authenticate"] == "Bearer"
+            whole = http.get("/v1/tenants", headers={"authorization": f"Bearer {key}"})
+            assert whole.status_code == 503
+            assert whole.headers["retry-after"] == "1"
+            assert "postgres" not in whole.text
+
+
+# ── making and looking at them ──────────────────────────────────────────────
+
+
+async def test_a_key_is_shown_once_and_kept_as_a_hash(api: Served) -> None:
+    async with api.caller("admin") as admin:
+        answer = await admin.post("/v1/keys", json={"name": "deploy", "role": "operator"})
+        made = answer.json()
+        assert answer.status_code == 201
+        assert keys.is_whole(made["key"])
+        assert made["key"].startswith(made["shown"])
+        assert made["created_by"].startswith("default-admin (sxn_")
+        async with api.client(made["key"]) as http:
+            assert (await http.get("/v1/tenants")).status_code == 200
+        listed = await admin.get("/v1/keys")
+        read = await admin.get(f"/v1/keys/{made['id']}")
+        for text in (listed.text, read.text):
+            assert made["shown"] in text
+            assert made["key"] not in text
+    for table in ("api_key", "audit_log", "request"):
+        for row in await api.rows(f"select t::text as row from sexton.{table} t"):
+            assert made["key"] not in row["row"]
+    [kept] = await api.rows("select hash from sexton.api_key where id = $1", made["id"])
+    assert kept["hash"] == keys.hashed(made["key"])
+
+
+async def test_keys_are_listed_page_by_page(api: Served) -> None:
+    async with api.caller("admin", "acme") as admin:
+        for n in range(7):
+            await admin.post("/v1/keys", json={"name": f"k{n}", "role": "viewer"})
+        found: list[str] = []
+        query: dict[str, Any] = {"limit": 3}
+        while True:
+            page = (await admin.get("/v1/keys", params=query)).json()
+            assert len(page["items"]) <= 3
+            found += [each["name"] for each in page["items"]]
+            if page["next"] is None:
+                break
+            query["cursor"] = page["next"]
+    assert found == ["acme-admin", *(f"k{n}" for n in range(7))]
+
+
+async def test_a_key_that_was_used_says_when(api: Served) -> None:
+    async with api.caller("viewer", "acme") as viewer:
+        await viewer.get("/v1/tenants")
+    api.stop()
+    rows = await api.rows("select last_used_at > now() - interval '1 minute' as lately "
+                          "from sexton.api_key")  # fmt: skip
+    assert [row["lately"] for row in rows] == [True]
+
+
+# ── ending them ─────────────────────────────────────────────────────────────
+
+
+async def test_an_expired_key_opens_nothing(api: Served) -> None:
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    async with api.client(await api.key("admin", expires_at=past)) as http:
+        assert await refused(http)
+    async with api.caller("admin") as admin:
+        made = await admin.post(
+            "/v1/keys", json={"name": "brief", "role": "viewer", "expires_in": "1s"}
+        )
+        async with api.client(made.json()["key"]) as http:
+            assert not await refused(http)
+            # What is believed of a key is not believed beyond its end.
+            assert await until(lambda: refused(http)) < 2.0
+        state = (await admin.get(f"/v1/keys/{made.json()['id']}")).json()["state"]
+        assert state == "expired"
+
+
+async def test_rotation_leaves_both_keys_open_for_a_while(api: Served) -> None:
+    async with api.caller("admin") as admin:
+        old = (await admin.post("/v1/keys", json={"name": "k", "role": "operator"})).json()
+        answer = await admin.post(f"/v1/keys/{old['id']}/rotate", json={"overlap": "1h"})
+        new = answer.json()
+        assert answer.status_code == 201
+        assert (new["name"], new["role"], new["expires_at"]) == ("k", "operator", None)
+        for each in (old, new):
+            async with api.client(each["key"]) as http:
+                assert not await refused(http)
+        ends = (await admin.get(f"/v1/keys/{old['id']}")).json()["expires_at"]
+        left = datetime.fromisoformat(ends) - datetime.now(UTC)
+        assert timedelta(minutes=59) < left <= timedelta(hours=1)
+
+        at_once = await admin.post(f"/v1/keys/{new['id']}/rotate", json={"overlap": 0})
+        async with api.client(new["key"]) as http:
+            assert await refused(http)
+        async with api.client(at_once.json()["key"]) as http:
+            assert not await refused(http)
+        again = await admin.post(f"/v1/keys/{new['id']}/rotate")
+        assert (again.status_code, again.json()["type"]) == (409, "/problems/conflict")
+
+
+async def test_a_rotated_key_lives_as_long_as_the_old_one_was_made_for(api: Served) -> None:
+    async with api.caller("admin") as admin:
+        body = {"name": "k", "role": "viewer", "expires_in": "30d"}
+        old = (await admin.post("/v1/keys", json=body)).json()
+        new = (await admin.post(f"/v1/keys/{old['id']}/rotate")).json()
+    lives = datetime.fromisoformat(new["expires_at"]) - datetime.fromisoformat(new["created_at"])
+    assert lives == timedelta(days=30)
+
+
+async def test_a_revoked_key_opens_nothing_at_once_where_it_was_revoked(api: Served) -> None:
+    async with api.caller("admin") as admin:
+        made = (await admin.post("/v1/keys", json={"name": "k", "role": "viewer"})).json()
+        async with api.client(made["key"]) as http:
+            assert not await refused(http)
+            assert (await admin.delete(f"/v1/keys/{made['id']}")).status_code == 204
+            assert await refused(http)
+        assert (await admin.delete(f"/v1/keys/{made['id']}")).status_code == 204
+        assert (await admin.get(f"/v1/keys/{made['id']}")).json()["state"] == "revoked"
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["notified", "without notifications"])
+async def test_a_key_revoked_elsewhere_opens_nothing_within_5_s(api: Served, deaf: bool) -> None:
+    other = Sexton(api.database_url, patience=5, pooler=deaf)
+    with served(other) as elsewhere:
+        async with (
+            api.caller("admin") as admin,
+            elsewhere.client(await api.key("viewer", "default")) as http,
+        ):
+            assert not await refused(http)
+            [key] = await api.rows("select id from sexton.api_key where role = 'viewer'")
+            assert (await admin.delete(f"/v1/keys/{key['id']}")).status_code == 204
+            took = await until(lambda: refused(http))
+            assert took < (5.0 if deaf else 1.0)
+
+
+# ── whose they are ──────────────────────────────────────────────────────────
+
+
+async def test_an_admin_finds_only_keys_of_its_own_tenant(api: Served) -> None:
+    async with api.caller("admin", "acme") as acme, api.caller("admin", "other") as other:
+        made = (await acme.post("/v1/keys", json={"name": "k", "role": "viewer"})).json()
+        path = f"/v1/keys/{made['id']}"
+        assert (await other.get(path)).status_code == 404
+        assert (await other.delete(path)).status_code == 404
+        assert (await other.post(f"{path}/rotate")).status_code == 404
+        for tenant in ("acme", "default", "nobody"):
+            answer = await other.get("/v1/keys", params={"tenant": tenant})
+            assert answer.status_code == 404, "not even whether there is such a tenant"
+        assert [each["tenant"] for each in (await other.get("/v1/keys")).json()["items"]] == [
+            "other"
+        ]
+        async with api.client(made["key"]) as http:
+            assert not await refused(http)
+
+
+async def test_the_operator_makes_keys_of_any_tenant(api: Served) -> None:
+    await api.tenant("acme")
+    async with api.caller("admin") as admin:
+        answer = await admin.post(
+            "/v1/keys", params={"tenant": "acme"}, json={"name": "first", "role": "admin"}
+        )
+        made = answer.json()
+        assert (answer.status_code, made["tenant"]) == (201, "acme")
+        nobody = await admin.post(
+            "/v1/keys", params={"tenant": "nobody"}, json={"name": "k", "role": "admin"}
+        )
+        assert nobody.status_code == 404
+        assert (await admin.get(f"/v1/keys/{made['id']}")).status_code == 404
+        async with api.client(made["key"]) as http:
+            log = (await http.get("/v1/audit-log")).json()["items"]
+            # The tenant sees who has made it.
+            assert [(each["action"], each["actor"][:13]) for each in log] == [
+                ("key.create", "default-admin")
+            ]
+        revoked = await admin.delete(f"/v1/keys/{made['id']}", params={"tenant": "acme"})
+        assert revoked.status_code == 204
