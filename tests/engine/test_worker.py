@@ -243,7 +243,9 @@ async def test_a_job_cancelled_before_its_first_step_gives_its_slot_back(app: Se
             fetcher._start = start_and_stop
         states = {(await ended(app, job.id)).state for job in jobs}
         assert states == {"cancelled"}
-        assert [fetcher.free for fetcher in worker._fetchers.values()] == [3]
+        # Not at once: whoever looks for more jobs has the free slots in hand meanwhile.
+        while [fetcher.free for fetcher in worker._fetchers.values()] != [3]:
+            await asyncio.sleep(0.01)
 
 
 async def test_claims_that_arrive_after_the_lease_was_given_up_are_not_started(
