@@ -83,4 +83,9 @@ GOALS = (
     Goal("fires doubled by all that, or early", own("doubled"), at_most=0),
     Goal("next fire of 100,000 mixed expressions, s", own("calendar"), at_most=1),
     Goal("HTTP deliveries/s, 2 workers", own("delivered"), at_least=2500),
+    Goal("schedules in bulk through the API, /s", own("api_bulk"), at_least=10_000),
+    Goal("schedules created one by one through the API, /s", own("api_create"), at_least=700),
+    Goal("reads through the API, /s", own("api_read"), at_least=1_500),
+    Goal("claimed and settled by remote workers, jobs/s", own("api_remote"), at_least=3_000),
+    Goal("page 1,000 of a million jobs, × page 1", own("api_pages"), at_most=1.5),
 )

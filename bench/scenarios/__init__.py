@@ -10,6 +10,7 @@ from bench.scenarios.footprint import IDLE, MILLION, RSS
 from bench.scenarios.held import HELD
 from bench.scenarios.latency import LATENCY
 from bench.scenarios.scale import SCALE
+from bench.scenarios.service import SERVICE
 from bench.scenarios.stampede import STAMPEDE
 from bench.scenarios.steady import STEADY
 
@@ -18,7 +19,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         *(SINGLE, BULK, DRAIN1, DRAIN2, LATENCY, WAL, HELD, IDLE, MILLION, RSS),
         *(STAMPEDE, STEADY, SCALE, FAILOVER, CALENDAR),
-        *(DELIVER,),
+        *(DELIVER, SERVICE),
     )
 }
 

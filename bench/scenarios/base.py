@@ -43,6 +43,9 @@ class Sizes:
     failovers: int = 5
     calendar: int = 100_000
     deliveries: int = 50_000
+    api_bulk: int = 100_000
+    api_single: int = 5_000
+    api_jobs: int = 50_000
 
 
 QUICK = Sizes(
@@ -65,6 +68,9 @@ QUICK = Sizes(
     wake_ups=20,
     failovers=1,
     deliveries=10_000,
+    api_bulk=20_000,
+    api_single=1_000,
+    api_jobs=10_000,
 )
 
 
