@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import itertools
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from sexton import Sexton
 from sexton.store.connection import Address
 
 from .support.postgres import Postgres
+
+# A shell that starts us in the background has SIGINT ignored, and so would everybody whom we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _number = itertools.count(1)
 LONGEST_TEST = 100.0

@@ -1,6 +1,7 @@
 """Tasks in child processes, under both event loops: real processes, real kills."""
 
 import asyncio
+import contextlib
 import gc
 import importlib
 import os
@@ -440,7 +441,10 @@ def test_what_a_cancelled_task_started_ends_with_it(run: Run) -> None:
         await asyncio.wait([running])
         assert running.cancelled()
         await pool.close()
-        assert not helper.is_running() or helper.status() == psutil.STATUS_ZOMBIE
+        # It has been killed; the kernel may take a moment, on a busy machine.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while helper.is_running() and helper.status() != psutil.STATUS_ZOMBIE:
+                await asyncio.sleep(0.01)
 
     run(scenario)
 
