@@ -28,8 +28,6 @@ from .pages import PAGES, README, ROOT, Block
 CONCEPTS = ROOT / "docs" / "concepts.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
 SCHEDULES = ROOT / "docs" / "schedules.md"
-# Named in the README to say that they do not exist yet.
-NOT_YET = {"scheduler", "api", "torture"}
 TAKES_VALUE = (
     *("--database-url", "--schema", "--data-folder"),
     *("--server", "--key-file", "--tenant"),
@@ -151,8 +149,7 @@ def test_every_example_is_python(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_exists_with_its_options(page: Path) -> None:
     for words in pages.commands(page):
-        if words[0] not in NOT_YET:
-            demand_command(words)
+        demand_command(words)
 
 
 def demand_command(words: list[str]) -> None:

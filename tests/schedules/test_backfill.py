@@ -209,6 +209,23 @@ async def test_what_the_ledger_has_forgotten_is_not_fired_a_second_time(address:
         assert (await run(d, again)).fired == 0
 
 
+async def test_what_has_had_its_fires_has_no_past_after_the_last_of_them(address: Address) -> None:
+    async with desk(address) as d:
+        start = d.now
+        await d.add(cron="* * * * *", overlap="allow", max_fires=3)
+        await d.hands.fire_until(start + 6 * MINUTE, 30)
+        assert (await d.schedules.get("beat")).state == "ended"
+        id = await d.schedules.backfill("beat", start - MINUTE, d.now, rate=1000)
+        done = await run(d, id)
+        assert (done.fired, done.skipped) == (2, 3), "two before it was made, none after the third"
+        await d.schedules.update("beat", cron="*/2 * * * *", max_fires=10)
+        d.clock.advance("4m")
+        id = await d.schedules.backfill("beat", start, d.now, rate=1000)
+        await run(d, id)
+        found = [(at - start) // MINUTE for at, _ in await jobs(d)]
+        assert found == [-1, 0, 1, 2, 3, 8], "nor when it begins again"
+
+
 async def test_a_backfill_read_before_a_cancel_fires_nothing_after_it(address: Address) -> None:
     async with desk(address) as d:
         await d.add(cron="* * * * *")

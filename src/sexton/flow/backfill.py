@@ -26,11 +26,11 @@ BURST = 1.0
 
 @dataclass(slots=True)
 class _Pace:
-    """How much a backfill may do; and the eras of its schedule, as of one version."""
+    """How much a backfill may do; and the eras of its schedule, as it was when they were read."""
 
     allowance: float
     refilled_at: float
-    version: int = 0
+    read: tuple[int, str] | None = None
     eras: tuple[Era, ...] = ()
 
 
@@ -70,9 +70,10 @@ class Backfiller:
         if backfill.state == "cancelled":
             await store.backfills.fire(guard, backfill, (), next_at=backfill.next_at, over=True)
             return 0
-        if pace.version != backfill.version:
+        # A schedule ends without a new version, and has no fires from then on.
+        if pace.read != (backfill.version, backfill.state):
             pace.eras = await _eras(store, rules, backfill)
-            pace.version = backfill.version
+            pace.read = (backfill.version, backfill.state)
         after = backfill.next_at
         if backfill.known_from is not None:  # the ledger forgets while this goes on
             after = max(after, backfill.known_from - MOMENT)
