@@ -47,7 +47,8 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 def commands(page: Path) -> Iterator[list[str]]:
     """Every `sexton …` that the page shows, in blocks and in its text, as words."""
-    lines = [line for block in blocks(page, "sh") for line in block.text.splitlines()]
+    whole = [block.text.replace("\\\n", " ") for block in blocks(page, "sh")]
+    lines = [line for text in whole for line in text.splitlines()]
     for line in [*lines, *_INLINE.findall(_BLOCK.sub("", page.read_text()))]:
         words = shlex.split(line, comments=True)
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
