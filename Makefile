@@ -1,12 +1,15 @@
 # Two commands do everything on a fresh machine with Python 3.11, git and make:
 #   make dev    a demo application, a worker and PostgreSQL, live; Ctrl-C ends it
 #   make test   every check: style, types, import contracts, all tests
+# and two take longer:
+#   make bench     the benchmarks, with the peers
+#   make torture   a cluster under faults, every fire checked
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: dev test check bench clean
+.PHONY: dev test check bench torture clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml
@@ -32,6 +35,11 @@ test: check
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench
+
+# Faults for 15 minutes, or for HOURS=8; SEED=7 for the same ones again.
+torture: $(STAMP)
+	@$(BIN)/sexton torture \
+	  --seconds $(if $(HOURS),$(shell echo $$(($(HOURS) * 3600))),900) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The torture rig: the promise, proved under faults, by anyone who wants to see it."""

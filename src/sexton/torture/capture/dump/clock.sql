@@ -1,0 +1,2 @@
+-- When all this was read, by the database's clock.
+select json_build_object('at', torture.us(clock_timestamp()))::text

@@ -1,0 +1,126 @@
+"""Who takes part in a run: the cluster, its clients, and the settings that all of them share."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sexton.torture.faults.plan import Field
+from sexton.torture.stand.ports import free_port
+from sexton.torture.stand.processes import Role
+from sexton.torture.stand.roles import api, node, worker
+from sexton.torture.work.app import QUEUES
+
+APP = "sexton.torture.work.app:app"
+LOOPBACK = "127.0.0.0/8"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Settings of every process, in seconds: short ones, so that a run sees many of each."""
+
+    lease: float = 3.0
+    node_lease: float = 1.5
+    poll: float = 2.0
+    patience: float = 2.0
+    grace: float = 3.0
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {f"SEXTON_{name.upper()}": f"{value:g}" for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything."""
+
+    nodes: int = 5
+    workers: int = 4
+    apis: int = 2
+    fires_per_second: float = 110.0
+    enqueues_per_second: float = 24.0
+    operations_per_second: float = 5.0
+    intensity: float = 1.0
+
+
+class Cast:
+    """Every process by its role; the ports of the services are known before they are started."""
+
+    def __init__(self, size: Size, seed: int) -> None:
+        self.size = size
+        self.nodes = [node(n + 1) for n in range(size.nodes)]
+        self.workers = [worker(n + 1, APP, QUEUES) for n in range(size.workers)]
+        self.apis = [api(n + 1) for n in range(size.apis)]
+        self._urls = [f"http://127.0.0.1:{each.port}" for each in self.apis]
+        self._seed = seed
+        self.sink_ports = free_port(), free_port()
+        self.sink = Role(
+            *("sink", "sink", "sexton.torture.work.sink"),
+            (
+                "--port",
+                str(self.sink_ports[0]),
+                "--rough-port",
+                str(self.sink_ports[1]),
+                *self._to(),
+            ),
+            port=self.sink_ports[0],
+            path="/readyz",
+            proxied=False,
+        )
+        self.clients = self._clients()
+
+    @property
+    def sink_urls(self) -> tuple[str, str]:
+        first, second = (f"http://127.0.0.1:{port}" for port in self.sink_ports)
+        return first, second
+
+    def field(self, pace: Pace, *, server: bool) -> Field:
+        """Those who may be hurt."""
+        return Field(
+            nodes=_names(self.nodes),
+            workers=_names(self.workers),
+            apis=_names(self.apis),
+            clients=[each.name for each in self.clients if each.proxied],
+            lease=pace.lease,
+            node_lease=pace.node_lease,
+            server=server,
+        )
+
+    def _clients(self) -> list[Role]:
+        rate = self.size.enqueues_per_second / 3
+        acting = self.size.operations_per_second / 2
+        return [
+            self._client("python", rate=rate),
+            self._client("sql", rate=rate),
+            self._client("api", *self._to(), rate=rate, proxied=False),
+            self._client("flood", "--burst", "150", rate=0.05),
+            *(self._far(each) for each in ("acme", "birch")),
+            self._operator("python", 0, acting),
+            self._operator("api", 1, acting),
+        ]
+
+    def _client(self, role: str, *more: str, rate: float, proxied: bool = True) -> Role:
+        words = ("--role", role, "--seed", str(self._seed), "--rate", f"{rate:g}", *more)
+        return Role(
+            f"client-{role}", "client", "sexton.torture.work.clients", words, proxied=proxied
+        )
+
+    def _far(self, tenant: str) -> Role:
+        words = ("--role", "remote", "--seed", str(self._seed), "--tenant", tenant, *self._to())
+        return Role(
+            f"remote-{tenant}", "client", "sexton.torture.work.clients", words, proxied=False
+        )
+
+    def _operator(self, via: str, nth: int, rate: float) -> Role:
+        words = ("--via", via, "--seed", str(self._seed), "--rate", f"{rate:g}")
+        share = ("--nth", str(nth), "--of", "2")
+        return Role(
+            *(f"operator-{via}", "client", "sexton.torture.work.operators"),
+            (*words, *share, *(self._to() if via == "api" else ())),
+            proxied=via == "python",
+        )
+
+    def _to(self) -> tuple[str, ...]:
+        return tuple(word for url in self._urls for word in ("--url", url))
+
+
+def _names(roles: Sequence[Role]) -> list[str]:
+    return [each.name for each in roles]

@@ -1,0 +1,22 @@
+"""Did the promise hold? An independent judge of a run's folder.
+
+    python -m sexton.torture.check FOLDER [--json]
+
+It knows the engine by its documents: nothing of it is imported here, nor anything outside the
+standard library, so whoever made a mistake there does not make it again here. It reads
+
+    run.json, faults.jsonl     by the rig: the seed, the settings, the command, what went wrong when
+    effects/, acks/            by the tasks, the sink, the clients and the operators
+    dump/change.jsonl          every row that changed, in order (capture/triggers.sql)
+    dump/*.jsonl               the tables as they are at the end (capture/dump/), and the workload
+
+    folder      reads them               world       replays the changes, one after the other
+    when, said  which instants a rule has
+    fires decided policy guards ownership lives effects asks rates starving tenants
+                the invariants, each a class whose docstring is what it demands
+    liveness    how long things took     timeline    what happened around a violation
+"""
+
+from sexton.torture.check.judge import Verdict, judge
+
+__all__ = ["Verdict", "judge"]

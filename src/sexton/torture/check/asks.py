@@ -1,0 +1,254 @@
+"""What clients and operators were told, against what is there."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import Ask, Change, Line
+from sexton.torture.check.guards import CLOCKS
+from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.said import Unclear, described
+from sexton.torture.check.things import Schedule, Version
+from sexton.torture.check.when import Rule
+
+_ENQUEUES = ("enqueue", "enqueue_many")
+
+
+class AcknowledgedSurvives(Invariant):
+    """Every acknowledged enqueue and write survives as it was asked; what was refused never was."""
+
+    name = "acknowledged-survives"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._triggered: dict[int, int] = {}  # schedule, by job
+        self._backfills: dict[int, Line] = {}
+        self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
+            "add": self._says,
+            "update": self._says,
+            "pause": self._pause,
+            "resume": self._resume,
+            "cancel_schedule": self._cancel,
+            "trigger": self._trigger,
+            "backfill": self._backfill,
+        }
+
+    def on_fire(self, change: Change) -> None:
+        if change.op == "I" and change.now["kind"] == "trigger":
+            self._triggered[change.now["job"]] = change.id
+
+    def on_backfill(self, change: Change) -> None:
+        if change.op == "I":
+            self._backfills[change.id] = change.now
+
+    def finish(self) -> None:
+        by_payload: dict[str, list[int]] = defaultdict(list)
+        for job in self.world.jobs.values():
+            if job.payload is not None and job.schedule is None:
+                by_payload[job.payload].append(job.id)
+        by_name = {(each.tenant, each.name): each for each in self.world.schedules.values()}
+        asked: Counter[str] = Counter()
+        for ask in self.evidence.asks:
+            if ask.verb in _ENQUEUES:
+                self._enqueue(ask, by_payload, asked)
+            elif ask.answer is not None:
+                self._written(ask, by_name.get((self._tenant(ask), ask.subject)))
+        for payload, most in asked.items():
+            if len(by_payload[payload]) > most:
+                jobs = by_payload[payload]
+                what = f"{payload!r} was asked for {most} times, and made jobs {jobs}"
+                self.violated(what, self.world.jobs[jobs[-1]].created, job=jobs[-1])
+        for line in self.evidence.folder.dump("population"):
+            self._registered(line)
+        self._stands_as_replayed()
+
+    def _tenant(self, ask: Ask) -> int:
+        return self.evidence.tenant_ids.get(ask.tenant, 0)
+
+    # ── jobs ────────────────────────────────────────────────────────────────
+
+    def _enqueue(self, ask: Ask, made: dict[str, list[int]], asked: Counter[str]) -> None:
+        wanted = {each["payload"]["id"]: each for each in ask.body.get("jobs", ())}
+        for payload in wanted:
+            # However often a request is sent through the API under one key, it is one request.
+            if ask.via != "api" or ask.again is None:
+                asked[payload] += 1
+        if ask.answer is not None:
+            for each in ask.answer.get("jobs", ()):
+                if "id" in each:
+                    self.checked += 1
+                    self._made(ask, each, wanted[each["payload_id"]])
+        elif ask.refused and ask.again is None and (ask.via != "python" or len(wanted) == 1):
+            self.checked += 1
+            for payload in wanted:
+                for job in made.get(payload, ()):
+                    what = f"{payload!r} was refused ({ask.error}), and yet there is job {job}"
+                    self.violated(what, ask.at, job=job)
+
+    def _made(self, ask: Ask, answered: Line, wanted: Line) -> None:
+        job, at = self.world.jobs.get(answered["id"]), ask.answered_at or ask.at
+        if job is None:
+            what = f"{ask.via} was told of job {answered['id']} for {answered['payload_id']!r}"
+            self.violated(f"{what}: there is none", at, job=answered["id"])
+        elif answered["duplicate"]:
+            if job.key != wanted.get("key"):
+                what = f"{answered['payload_id']!r} was a duplicate of job {job.id}, which has"
+                self.violated(f"{what} another key", at, job=job.id)
+        elif job.payload != answered["payload_id"] or job.created > at + CLOCKS:
+            what = f"{ask.via} was told of job {job.id} for {answered['payload_id']!r}"
+            self.violated(f"{what}, which it is not", at, job=job.id)
+
+    def _settled(self, ask: Ask) -> str | None:
+        outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]
+        job = self.world.jobs.get(ask.subject)
+        found = [] if job is None else [(each.fence, each.outcome) for each in job.settled]
+        wanted = (ask.body["fence"], outcome)
+        return None if wanted in found else f"its claim {wanted[0]} was not settled as {outcome}"
+
+    def _cancelled(self, ask: Ask) -> str | None:
+        job, answer = self.world.jobs.get(ask.subject), ask.answer or {}
+        if job is None:
+            return "there is no such job"
+        if answer.get("ended") is True and job.state != "cancelled":
+            return f"the job is {job.state}"
+        over = job.ended is not None and job.ended <= (ask.answered_at or 0) + CLOCKS
+        # Who lives again after a redrive was over when it was asked about.
+        if not over and job.asked_to_end is None and not job.redriven:
+            return "nobody asked its worker to stop"
+        return None
+
+    def _redriven(self, ask: Ask) -> str | None:
+        for each in (ask.answer or {}).get("jobs", ()):
+            job = self.world.jobs.get(each["id"])
+            if each["revived"] and (job is None or not job.redriven):
+                return f"job {each['id']} did not come back"
+        return None
+
+    # ── schedules ───────────────────────────────────────────────────────────
+
+    def _written(self, ask: Ask, schedule: Schedule | None) -> None:
+        self.checked += 1
+        wrong: str | None = None
+        match ask.verb:
+            case "succeed" | "fail":
+                wrong = self._settled(ask)
+            case "cancel_job":
+                wrong = self._cancelled(ask)
+            case "redrive":
+                wrong = self._redriven(ask)
+            case verb if verb in self._verbs:
+                if schedule is None:
+                    wrong = "there is no such schedule"
+                else:
+                    wrong = self._verbs[verb](ask, schedule) or _answered(ask, schedule)
+            case _:
+                self.checked -= 1
+        if wrong is not None:
+            what = f"{ask.verb} of {ask.subject!r} for {ask.tenant!r} was acknowledged: {wrong}"
+            job = ask.subject if ask.verb in ("cancel_job", "succeed", "fail") else None
+            at = ask.answered_at or ask.at
+            self.violated(what, at, job=job, schedule=None if schedule is None else schedule.id)
+
+    def _says(self, ask: Ask, schedule: Schedule) -> str | None:
+        """`rev` of a payload is that of one request."""
+        rev = ask.body["payload"]["rev"]
+        found = [each for each in schedule.versions if each.payload.get("rev") == rev]
+        if not found:
+            return "no version of it says what was asked"
+        version, options = found[0], ask.body.get("options") or {}
+        if ask.body.get("when") is not None and not self._same_rule(ask.body, schedule, version):
+            return f"its version {version.n} fires at other times than was asked"
+        for name in ("overlap", "misfire", "max_fires"):
+            if name in options and version.said.get(name) != options[name]:
+                return f"its version {version.n} says {version.said.get(name)!r} of {name}"
+        return None
+
+    def _pause(self, ask: Ask, schedule: Schedule) -> str | None:
+        reason = ask.body.get("reason")
+        if any(each.began_as == "paused" and each.reason == reason for each in schedule.versions):
+            return None
+        return "it was not paused for this reason"
+
+    def _resume(self, ask: Ask, schedule: Schedule) -> str | None:
+        states = _states(ask, schedule)
+        return "it stayed paused" if states == {"paused"} else None
+
+    def _cancel(self, ask: Ask, schedule: Schedule) -> str | None:
+        return None if "cancelled" in _states(ask, schedule) else "it was not cancelled"
+
+    def _trigger(self, ask: Ask, schedule: Schedule) -> str | None:
+        job = (ask.answer or {}).get("job", (ask.answer or {}).get("id"))
+        found = isinstance(job, int) and self._triggered.get(job) == schedule.id
+        return None if found else f"job {job} is not in the ledger as a trigger of it"
+
+    def _backfill(self, ask: Ask, schedule: Schedule) -> str | None:
+        found = self._backfills.get((ask.answer or {}).get("id", 0))
+        wanted = (schedule.id, ask.body["from_us"], ask.body["to_us"])
+        if found is None or (found["schedule"], found["from"], found["to"]) != wanted:
+            return "there is no such backfill"
+        return None
+
+    def _registered(self, line: Line) -> None:
+        """Before anybody touched it, a schedule says what it was described to say."""
+        self.checked += 1
+        schedule = self.world.schedules.get(line["id"])
+        if schedule is None or schedule.name != line["name"]:
+            self.violated(f"schedule {line['name']!r} is not there", self.world.began)
+        elif not self._same_rule(line, schedule, schedule.versions[0]):
+            what = "it fires at other times than it was registered with"
+            self.violated(what, schedule.versions[0].at, schedule=schedule.id)
+
+    def _same_rule(self, wanted: Line, schedule: Schedule, version: Version) -> bool:
+        """Whether a version has the instants that were described, within its own bounds."""
+        rule = self.evidence.rule(schedule, version)
+        tenant = self.evidence.tenants.get(schedule.tenant, "")
+        plain: Line = {
+            "starts_us": None,
+            "ends_us": None,
+            "exclude": [],
+            "only": [],
+            "tenant": tenant,
+        }
+        try:
+            told = described({**plain, **wanted}, self.evidence.calendars)
+        except Unclear:
+            return True
+        if rule is None:
+            return True
+        if "starts_us" not in wanted:
+            told = Rule(told.clauses, rule.starts, rule.ends, rule.exclude, rule.only)
+        until = min(version.until or self.world.ended, version.since + _LOOK)
+        return told.between(version.since, until) == rule.between(version.since, until)
+
+    def _stands_as_replayed(self) -> None:
+        """What was written is still written."""
+        rows = {each["id"]: each for each in self.evidence.folder.dump("schedule")}
+        for schedule in self.world.schedules.values():
+            self.checked += 1
+            row, version = rows.get(schedule.id), schedule.current
+            if row is None or (row["version"], row["state"]) != (version.n, version.state):
+                what = f"its version {version.n} was {version.state}, and is not there any more"
+                self.violated(what, version.at, schedule=schedule.id)
+
+
+_LOOK = 3600 * 1_000_000
+
+
+def _answered(ask: Ask, schedule: Schedule) -> str | None:
+    """The version that the answer shows is one that there was."""
+    answer = ask.answer or {}
+    shown = (answer.get("version"), answer.get("since_us"))
+    if shown[0] is None:
+        return None
+    known = {(each.n, each.since) for each in schedule.versions}
+    return None if shown in known else f"it was told of a version {shown[0]} that never was"
+
+
+def _states(ask: Ask, schedule: Schedule) -> set[str]:
+    """The states that it was in at some time between the request and its answer."""
+    found: set[str] = set()
+    until = (ask.answered_at or ask.at) + CLOCKS
+    for version, following in zip(schedule.versions, [*schedule.versions[1:], None], strict=True):
+        if version.at <= until and (following is None or following.at >= ask.began - CLOCKS):
+            found |= {version.began_as, version.state}
+    return found

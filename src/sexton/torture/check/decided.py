@@ -1,0 +1,85 @@
+"""Every due fire is fired or recorded with a reason; and none is decided twice."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from itertools import accumulate
+from sys import intern
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import SECOND
+from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.things import Schedule, Version
+
+
+class EveryFireDecided(Invariant):
+    """Every due fire is fired, or recorded once with a reason."""
+
+    name = "every-fire-decided"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._rows: dict[int, dict[int, tuple[str, str]]] = defaultdict(dict)
+        self._gaps: dict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def finish(self) -> None:
+        for row in self.evidence.folder.dump("fire"):
+            if row["kind"] != "trigger":
+                decided = (intern(row["decision"]), intern(row["kind"]))
+                self._rows[row["schedule"]][row["scheduled"]] = decided
+        for gap in self.evidence.folder.dump("gap"):
+            if gap["decision"] != "excluded":
+                self._gaps[gap["schedule"]].append((gap["first"], gap["last"]))
+        for gaps in self._gaps.values():
+            gaps.sort()
+        for schedule in self.world.schedules.values():
+            for version in schedule.versions:
+                if version.began_as == "active":
+                    self._look_at(schedule, version)
+            self._is_waited_for(schedule)
+
+    def _look_at(self, schedule: Schedule, version: Version) -> None:
+        rule = self.evidence.rule(schedule, version)
+        if rule is None:
+            return
+        rows = self._rows.get(schedule.id, {})
+        gaps = self._gaps.get(schedule.id, [])
+        firsts = [first for first, _ in gaps]
+        furthest = [*accumulate((last for _, last in gaps), max)]
+        promised = rule.between(version.since, self._until(schedule, version))
+        self.checked += len(promised)
+        for at in promised:
+            row = rows.get(at)
+            passed = _is_passed(firsts, furthest, at)
+            if row is None and not passed:
+                what = f"version {version.n} has this instant, and the ledger says nothing about it"
+                self.violated(what, at, schedule=schedule.id)
+            elif row is not None and passed and row[1] != "backfill":
+                what = f"it is recorded as {row[0]}, and as passed over as well"
+                self.violated(what, at, schedule=schedule.id)
+
+    def _until(self, schedule: Schedule, version: Version) -> int:
+        """The last instant that this version answers for."""
+        if version.until is not None:
+            until = version.until
+        elif (stands_at := schedule.stands_at) is not None:
+            until = stands_at - 1
+        else:
+            until = self.world.ended - SECOND
+        return until if version.stops is None else min(until, version.stops)
+
+    def _is_waited_for(self, schedule: Schedule) -> None:
+        """What is next at the end must not be long overdue."""
+        by, due = self.evidence.settled_by, schedule.next
+        if by is None or due is None or schedule.current.state != "active":
+            return
+        self.checked += 1
+        if due < by:
+            late = (self.evidence.stopped - due) / SECOND
+            what = f"nothing was decided: at the end it is {late:.1f} s behind, with no fault about"
+            self.violated(what, due, schedule=schedule.id)
+
+
+def _is_passed(firsts: list[int], furthest: list[int], at: int) -> bool:
+    """Whether one of the gaps that begin by then reaches it."""
+    nth = bisect_right(firsts, at)
+    return nth > 0 and furthest[nth - 1] >= at

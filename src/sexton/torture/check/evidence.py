@@ -1,0 +1,139 @@
+"""What the invariants share: the world, who is who, which rule held, and what tasks did."""
+
+from collections import defaultdict
+from functools import cached_property
+from typing import NamedTuple
+
+from sexton.torture.check.folder import SECOND, Ask, Folder, Line
+from sexton.torture.check.said import Unclear, length, said
+from sexton.torture.check.things import Schedule, Version
+from sexton.torture.check.when import Calendars, Rule
+from sexton.torture.check.world import World
+
+# After the last fault so much time must be left for what was due to be seen to.
+SETTLES_IN = 15 * SECOND
+_GRACE, _QUEUED = 3600.0, 100
+
+
+class Budget(NamedTuple):
+    """How often a task is tried, and how long it waits between."""
+
+    max_attempts: int
+    base: float
+    factor: float
+    cap: float
+
+    def longest_delay(self, tries: int) -> float:
+        """Full jitter: the next attempt comes after something between nothing and this."""
+        return min(self.cap, self.base * self.factor ** (tries - 1))
+
+
+class Policy(NamedTuple):
+    """What a schedule does about fires that are late, and about jobs that still live."""
+
+    misfire: str
+    grace: int
+    overlap: str
+    most_live: int | None  # it fires only if fewer live; None: always
+
+
+class Ran:
+    """What the effect log says of one claim."""
+
+    __slots__ = ("begin", "end", "job", "last")
+
+    def __init__(self, job: int) -> None:
+        self.job = job
+        self.begin: int | None = None
+        self.end: int | None = None
+        self.last = 0
+
+
+class Evidence:
+    """Read once, asked by all."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.world = World()
+        self.tenants: dict[int, str] = {each["id"]: each["name"] for each in folder.dump("tenant")}
+        self.tenant_ids = {name: id for id, name in self.tenants.items()}
+        self.ran: dict[int, Ran] = {}  # by fence
+        self.calendars: Calendars = {
+            (each["tenant"], each["name"]): each["ranges_us"] for each in folder.dump("calendars")
+        }
+        self.unclear: dict[str, int] = defaultdict(int)
+        self._budgets = {
+            each["task"]: Budget(each["max_attempts"], each["base"], each["factor"], each["cap"])
+            for each in folder.dump("tasks")
+        }
+
+    @cached_property
+    def asks(self) -> list[Ask]:
+        return [*self.folder.asks()]
+
+    @cached_property
+    def stopped(self) -> int:
+        """Until when there was somebody to do the work."""
+        given = self.folder.run.get("stopped_at")
+        read = [each["at"] for each in self.folder.dump("clock")]
+        return int(given or max([*read, self.world.ended]))
+
+    @cached_property
+    def calm_since(self) -> int:
+        """When the last fault was over, and everybody was there again."""
+        given = self.folder.run.get("ready_at") or self.folder.run.get("calm_at")
+        faults = [each["at"] for each in self.folder.faults if each["event"] != "note"]
+        return int(given or max([self.world.began, *faults]))
+
+    @property
+    def settled_by(self) -> int | None:
+        """What was to be done by then must have been; None: there was no time after the faults."""
+        by = self.stopped - SETTLES_IN
+        return by if self.calm_since <= by else None
+
+    def budget(self, task: str) -> Budget | None:
+        """As the workload described it, or else as it was declared."""
+        known = self._budgets.get(task)
+        if known is None and (told := self.world.tasks.get(task)) is not None:
+            known = Budget(told["max_attempts"], told["base"], told["factor"], told["cap"])
+        return known
+
+    def rule(self, schedule: Schedule, version: Version) -> Rule | None:
+        """What a version says about when; None: it is too involved for this checker."""
+        if version.rule is None:
+            tenant = self.tenants.get(schedule.tenant, "")
+            try:
+                version.rule = said(version.said, version.anchor, tenant, self.calendars)
+            except Unclear as why:
+                version.rule = why
+                self.unclear[str(why)] += 1
+        return version.rule if isinstance(version.rule, Rule) else None
+
+    def policy(self, version: Version) -> Policy:
+        """What it says about misfires and overlaps, or what holds where nothing is said."""
+        if version.policy is None:
+            given = version.said
+            overlap = given.get("overlap", "skip")
+            most: dict[str, int | None] = {
+                "skip": 1,
+                "queue_one": 2,
+                "queue_all": 1 + int(given.get("max_queued") or _QUEUED),
+                "allow": given.get("max_running"),
+            }
+            grace = round(length(given.get("grace", _GRACE)) * SECOND)
+            misfire = given.get("misfire", "latest")
+            version.policy = Policy(misfire, grace, overlap, most.get(overlap))
+        policy: Policy = version.policy
+        return policy
+
+    def hear(self, line: Line) -> None:
+        """One line of the effect log."""
+        ran = self.ran.get(line["fence"])
+        if ran is None:
+            ran = self.ran[line["fence"]] = Ran(line["job"])
+        at, event = line["at"], line["event"]
+        ran.last = max(ran.last, at)
+        if event == "begin" and (ran.begin is None or at < ran.begin):
+            ran.begin = at
+        elif event == "end" and (ran.end is None or at < ran.end):
+            ran.end = at

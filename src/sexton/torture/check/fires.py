@@ -1,0 +1,152 @@
+"""Fires: one job each, none early, none by a rule that does not hold any more."""
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import Change, Line
+from sexton.torture.check.invariant import Invariant, is_claim
+
+Fire = tuple[int, int, int]  # transaction, schedule, fire_at
+
+
+class OneJobPerFire(Invariant):
+    """At most one job per fire, made in the transaction that records it and moves on."""
+
+    name = "one-job-per-fire"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._first: dict[tuple[int, int], int] = {}
+        self._recorded: dict[int, Fire] = {}  # jobs that the ledger names, until they are made
+        self._made: dict[int, Fire] = {}  # jobs of fires, until the ledger names them
+        self._moves: dict[tuple[int, int], int] = {}  # fires whose schedule has not moved
+
+    def on_job(self, change: Change) -> None:
+        now = change.now
+        if change.op != "I" or now["schedule"] is None or change.id in self.world.jobs:
+            return
+        fire = (now["schedule"], now["fire_at"])
+        first = self._first.setdefault(fire, change.id)
+        if first != change.id:
+            what = f"job {change.id} was made for a fire that had job {first} already"
+            self.violated(what, change.at, job=change.id, schedule=fire[0])
+        elif self._recorded.pop(change.id, None) != (change.tx, *fire):
+            self._made[change.id] = (change.tx, *fire)
+
+    def on_fire(self, change: Change) -> None:
+        now = change.now
+        if change.op == "D" or now["decision"] != "fired":
+            return
+        self.checked += 1
+        fire = (change.tx, change.id, now["fire_at"])
+        if self._made.pop(now["job"], None) != fire:
+            self._recorded[now["job"]] = fire
+        schedule = self.world.schedules.get(change.id)
+        at_its_time = now["kind"] in ("due", "catch_up")
+        if at_its_time and schedule is not None and schedule.moved_tx != change.tx:
+            self._moves[change.id, change.tx] = change.at
+
+    def on_due(self, change: Change) -> None:
+        if change.op == "U" and change.was["next"] != change.now["next"]:
+            self._moves.pop((change.id, change.tx), None)
+
+    def on_effect(self, line: Line) -> None:
+        job = self.world.jobs.get(line["job"])
+        if job is not None and line["fire_at"] is not None and line["fire_at"] != job.fire_at:
+            what = f"job {job.id} was told that it is of another fire than its own"
+            self.violated(what, line["at"], job=job.id)
+
+    def finish(self) -> None:
+        for job, (_, schedule, fire_at) in self._recorded.items():
+            what = f"the ledger says that job {job} was fired; its transaction made no such job"
+            self.violated(what, fire_at, job=job, schedule=schedule)
+        for job, (_, schedule, fire_at) in self._made.items():
+            what = f"job {job} was made for a fire that its transaction did not record as fired"
+            self.violated(what, fire_at, job=job, schedule=schedule)
+        for (schedule, tx), at in self._moves.items():
+            what = f"transaction {tx} fired and did not move the schedule on"
+            self.violated(what, at, schedule=schedule)
+
+
+class NoneEarly(Invariant):
+    """None early by the database's clock: neither a fire, nor a claim before its job is due."""
+
+    name = "none-early"
+
+    def on_fire(self, change: Change) -> None:
+        now = change.now
+        if change.op == "D" or now["decision"] not in ("fired", "overlap", "quota"):
+            return
+        self.checked += 1
+        if now["kind"] != "trigger" and min(change.at, now["decided"]) < now["fire_at"]:
+            early = now["fire_at"] - min(change.at, now["decided"])
+            self.violated(f"it was fired {early} µs early", change.at, schedule=change.id)
+
+    def on_job(self, change: Change) -> None:
+        if is_claim(change):
+            self.checked += 1
+            if change.at < change.was["due"]:
+                early = change.was["due"] - change.at
+                what = f"job {change.id} was claimed {early} µs before it was due"
+                self.violated(what, change.at, job=change.id)
+
+
+class ByTheRuleInForce(Invariant):
+    """None after a committed pause, edit or cancel: each fire is one of the version in force."""
+
+    name = "by-the-rule-in-force"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._late_triggers: list[tuple[int, int, int]] = []  # schedule, began, at
+
+    def on_fire(self, change: Change) -> None:
+        schedule, now = self.world.schedules.get(change.id), change.now
+        if schedule is None or change.op == "D":
+            return
+        version = schedule.current
+        if now["kind"] == "trigger":
+            self.checked += 1
+            if version.state == "cancelled":
+                self._late_triggers.append((schedule.id, now["began"], change.at))
+            return
+        if now["decision"] not in ("fired", "overlap", "quota"):
+            return
+        self.checked += 1
+        if now["kind"] == "backfill":
+            if version.state == "cancelled":
+                self._say("it was backfilled after it was cancelled", change)
+                return
+            version = schedule.in_force_at(now["scheduled"]) or version
+            if version.began_as == "cancelled":
+                self._say("it was backfilled over a time when it was cancelled", change)
+                return
+        elif version.state != "active" and schedule.ended_tx != change.tx:
+            self._say(f"it was fired while it was {version.state}", change)
+            return
+        elif now["scheduled"] <= version.since:
+            self._say(f"it was fired for an instant before its version {version.n}", change)
+            return
+        rule = self.evidence.rule(schedule, version)
+        if rule is None:
+            return
+        if not rule.has(now["scheduled"]):
+            self._say(f"its version {version.n} has no such instant", change)
+        elif rule.fires_at(schedule.id, now["scheduled"]) != now["fire_at"]:
+            self._say("its jitter does not follow from the schedule and the instant", change)
+
+    def _say(self, what: str, change: Change) -> None:
+        self.violated(what, change.at, job=change.now["job"], schedule=change.id)
+
+    def finish(self) -> None:
+        """Who asks for a trigger while another cancels may be heard first; afterwards, no more."""
+        acked: dict[tuple[str, object], list[int]] = {}
+        for ask in self.evidence.asks:
+            if ask.verb == "cancel_schedule" and ask.answered_at and ask.answer is not None:
+                acked.setdefault((ask.tenant, ask.subject), []).append(ask.answered_at)
+        for id, began, at in self._late_triggers:
+            schedule = self.world.schedules[id]
+            cancels = acked.get((self.evidence.tenants.get(schedule.tenant, ""), schedule.name), [])
+            version = max(
+                (each for each in schedule.versions if each.at <= at), key=lambda each: each.n
+            )
+            if any(version.at <= cancelled < began for cancelled in cancels):
+                self.violated("it was triggered after it was cancelled", at, schedule=id)

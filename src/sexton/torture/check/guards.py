@@ -1,0 +1,122 @@
+"""Fences, terms, epochs and leases: who may write, and who may not any more."""
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.invariant import Invariant, is_claim
+
+# Between what a process writes down and what the database does.
+CLOCKS = SECOND // 20
+# What a worker says of itself; a reaper says it of others, who must be gone.
+_ITS_OWN = "its worker lost its lease"
+# Settled within the task, by a transaction of its own.
+_SETTLES_ITSELF = ("transactional",)
+
+
+class NoStaleWrite(Invariant):
+    """No write is accepted with a stale fence, term or epoch, nor from one whose lease is lost."""
+
+    name = "no-stale-write"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._settled: set[int] = set()
+        self._ended: dict[int, tuple[int, int | None]] = {}  # transaction and worker, by job
+        self._succeeded: list[tuple[int, int, int]] = []  # job, fence, at
+
+    def on_job(self, change: Change) -> None:
+        job = self.world.jobs.get(change.id)
+        if job is None or change.op == "I":
+            return
+        was = change.was
+        if (was["fence"], was["by"]) != (job.fence, job.by):
+            what = f"job {job.id} had another fence than the one its last claim had drawn"
+            self.violated(what, change.at, job=job.id)
+        if is_claim(change):
+            self.checked += 1
+            if was["by"] is not None:
+                self.violated(f"job {job.id} was claimed while it ran", change.at, job=job.id)
+            return
+        if change.op == "D" or change.now["by"] is None:
+            self._ended[job.id] = (change.tx, was["by"])
+        if change.op == "U" and change.now["fence"] != was["fence"]:
+            self.violated(f"job {job.id} got a fence without a claim", change.at, job=job.id)
+
+    def on_attempt(self, change: Change) -> None:
+        job, now = self.world.jobs.get(change.id), change.now
+        if job is None or change.op != "I" or (not job.live and job.ended_tx != change.tx):
+            return  # what comes after the end is another's concern
+        self.checked += 1
+        tx, by = self._ended.pop(job.id, (0, None))
+        if now["fence"] != job.fence or tx != change.tx:
+            what = f"fence {now['fence']} settled job {job.id}, whose fence was {job.fence}"
+            self.violated(what, change.at, job=job.id)
+            return
+        if by is None:
+            if now["outcome"] != "cancelled":
+                what = f"job {job.id} was settled as {now['outcome']} while nobody ran it"
+                self.violated(what, change.at, job=job.id)
+            return
+        if now["fence"] in self._settled:
+            what = f"fence {now['fence']} settled job {job.id} twice"
+            self.violated(what, change.at, job=job.id)
+        self._settled.add(now["fence"])
+        if now["outcome"] == "succeeded":
+            self._succeeded.append((job.id, now["fence"], change.at))
+        says_so = (now["error"] or "").startswith(_ITS_OWN)
+        if now["outcome"] == "lost" and not now["gone"] and not says_so:
+            what = f"job {job.id} was taken for lost while its worker {now['worker']} lived"
+            self.violated(what, change.at, job=job.id)
+
+    def on_fire(self, change: Change) -> None:
+        if change.op != "D" and change.now["node"] is not None:
+            self._guarded(change, change.now["kind"] == "due", change.now["kind"] != "due")
+
+    def on_gap(self, change: Change) -> None:
+        if change.op == "I" and change.now["node"] is not None:
+            self._guarded(change, True, True)
+
+    def _guarded(self, change: Change, may_own: bool, may_lead: bool) -> None:
+        """Written by whoever owned the partition, or led, at that moment."""
+        self.checked += 1
+        said, held = (change.now["node"], change.now["term"]), change.was
+        owns = may_own and said == (held["owner"], held["term"])
+        leads = may_lead and said == (held["leader"], held["leader_term"])
+        if not owns and not leads:
+            what = (
+                f"node {said[0]} wrote it in term {said[1]}; its owner was node {held['owner']} in "
+                f"term {held['term']}, and node {held['leader']} led in term {held['leader_term']}"
+            )
+            self.violated(what, change.at, schedule=change.id)
+
+    def on_worker(self, change: Change) -> None:
+        self._lease("worker", change)
+
+    def on_node(self, change: Change) -> None:
+        self._lease("node", change)
+
+    def _lease(self, kind: str, change: Change) -> None:
+        if change.op != "U":
+            return
+        self.checked += 1
+        was, now = change.was, change.now
+        if was["gone"] is not None:
+            if now["lease"] > was["lease"] or now["gone"] is None:
+                self.violated(f"{kind} {change.id} renewed its lease when it was gone", change.at)
+        elif now["why"] == "lost" and was["lease"] > change.at:
+            left = (was["lease"] - change.at) / SECOND
+            what = f"{kind} {change.id} was declared lost {left:.3f} s before its lease was over"
+            self.violated(what, change.at)
+
+    def finish(self) -> None:
+        """A success is that of its own attempt: the one with this fence had come to its end."""
+        for id, fence, at in self._succeeded:
+            job, ran = self.world.jobs[id], self.evidence.ran.get(fence)
+            if self.evidence.budget(job.task) is None:
+                continue  # not a task that writes down what it does
+            self.checked += 1
+            done = None if ran is None else ran.end
+            if job.task in _SETTLES_ITSELF and ran is not None:
+                done = ran.begin
+            if done is None or done > at + CLOCKS:
+                what = f"job {id} succeeded with fence {fence}, whose attempt had not ended"
+                self.violated(what, at, job=id)

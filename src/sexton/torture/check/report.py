@@ -1,0 +1,78 @@
+"""A verdict for people, and for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sexton.torture.check.judge import Verdict
+from sexton.torture.check.lives import NothingLost
+from sexton.torture.check.timeline import clock
+
+
+def as_lines(verdict: Verdict) -> Iterator[str]:
+    """The table, the figures, and each violation with its timeline."""
+    run = verdict.evidence.folder.run
+    yield f"seed {run.get('seed')}, {run.get('seconds')} s, commit {run.get('commit') or '?'}"
+    yield "   ".join(f"{many:,} {name}" for name, many in verdict.counts.items())
+    yield from _places(verdict)
+    yield ""
+    yield f"{'invariant':<24}{'checked':>12}{'violations':>12}"
+    for each in verdict.invariants:
+        note = "" if each.checked else "   nothing to check"
+        yield f"{each.name:<24}{each.checked:>12,}{each.count:>12,}{note}"
+    yield ""
+    yield f"{'seconds':<24}{'cases':>8}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}"
+    for figure in verdict.figures:
+        line = figure.line
+        found = "".join(_number(line[name]) for name in ("p50", "p90", "p99", "max"))
+        yield f"{figure.name:<24}{line['count']:>8,}{found}   {figure.means}"
+    for why, many in verdict.unclear.items():
+        yield f"{many} versions of schedules were not computed: {why}"
+    for violation, timeline in verdict.timelines():
+        yield ""
+        yield f"VIOLATED {violation.invariant} at {clock(violation.at)}: {violation.what}"
+        yield from (f"    {line}" for line in timeline)
+        yield f"    seed {run.get('seed')}; again: {verdict.evidence.folder.replay}"
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "seed": verdict.evidence.folder.run.get("seed"),
+        "replay": verdict.evidence.folder.replay,
+        "counts": verdict.counts,
+        "violations": verdict.violations,
+        "invariants": [
+            {
+                "name": each.name,
+                "demands": each.demand,
+                "checked": each.checked,
+                "violations": each.count,
+            }
+            for each in verdict.invariants
+        ],
+        "figures": [each.line for each in verdict.figures],
+        "unclear": verdict.unclear,
+        "text": "\n".join(as_lines(verdict)),
+        "found": [
+            {
+                "invariant": violation.invariant,
+                "what": violation.what,
+                "at": violation.at,
+                "job": violation.job,
+                "schedule": violation.schedule,
+                "timeline": timeline,
+            }
+            for violation, timeline in verdict.timelines()
+        ],
+    }
+
+
+def _places(verdict: Verdict) -> Iterator[str]:
+    for each in verdict.invariants:
+        if isinstance(each, NothingLost) and each.places:
+            total = sum(each.places.values())
+            parts = " + ".join(f"{many:,} {name}" for name, many in sorted(each.places.items()))
+            yield f"{total:,} jobs created = {parts}"
+
+
+def _number(value: float | None) -> str:
+    return f"{'-':>9}" if value is None else f"{value:>9.3f}"

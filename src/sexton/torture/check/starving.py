@@ -1,0 +1,136 @@
+"""Nothing starves: who waits longer goes first, and nobody is forgotten."""
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from typing import NamedTuple
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.invariant import Invariant, is_claim
+from sexton.torture.check.things import Job
+
+# A step of priority is a head start of a minute.
+AGEING = 60 * SECOND
+# What nobody announced is found by a sweep, at worst so much later; locks are gone by then.
+UNSEEN = 60 * SECOND
+# While a tenant waits for as long as that, so many jobs of others were claimed.
+OTHERS = 200
+
+Lane = tuple[str, int, str | None, str | None]  # queue, tenant; task and key if that is limited
+
+
+class Waited(NamedTuple):
+    """A stretch of time in which a job could have been claimed."""
+
+    rank: int  # when it was due, less its head start
+    since: int
+    until: int
+    job: int
+
+
+class NothingStarves(Invariant):
+    """Nothing starves: no job is overtaken beyond its priority, none is left behind at the end."""
+
+    name = "nothing-starves"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._ready: dict[int, int] = {}  # since when a job may be claimed
+        self._waited: dict[Lane, list[Waited]] = defaultdict(list)
+        self._claims: dict[Lane, list[tuple[int, int, int]]] = defaultdict(list)  # at, rank, job
+
+    def on_job(self, change: Change) -> None:
+        if change.op == "I":
+            if change.now["by"] is None and change.now["after"] is None:
+                self._ready[change.id] = max(change.at, change.now["due"])
+            return
+        job = self.world.jobs.get(change.id)
+        if job is None:
+            return
+        since = self._ready.pop(change.id, None)
+        rank = job.due - job.priority * AGEING
+        if since is not None and since < change.at:
+            self._waited[_lane(job)].append(Waited(rank, since, change.at, job.id))
+        if is_claim(change):
+            worker = self.world.workers.get(change.now["by"])
+            if worker is None or worker.tenant is None:  # who sees one tenant only says nothing
+                self._claims[_lane(job)].append((change.at, rank, job.id))
+        elif change.op == "U" and change.now["by"] is None and change.now["after"] is None:
+            self._ready[change.id] = max(change.at, change.now["due"])
+
+    def finish(self) -> None:
+        end = max(self.evidence.stopped, self.world.ended + 1)
+        for id, since in self._ready.items():
+            job = self.world.jobs[id]
+            if since < end:
+                rank = job.due - job.priority * AGEING
+                self._waited[_lane(job)].append(Waited(rank, since, end, id))
+        for lane, claims in self._claims.items():
+            self._in_order(claims, self._waited[lane])
+        self._tenants()
+        self._left_behind()
+
+    def _in_order(self, claims: list[tuple[int, int, int]], waited: list[Waited]) -> None:
+        """Whoever could be seen, with so much smaller a rank, is claimed before."""
+        coming = sorted(waited, key=lambda each: each.since)
+        nth = 0
+        seen: list[Waited] = []
+        for at, rank, job in sorted(claims):
+            self.checked += 1
+            while nth < len(coming) and coming[nth].since + UNSEEN <= at:
+                heapq.heappush(seen, coming[nth])
+                nth += 1
+            while seen and seen[0].until <= at:
+                heapq.heappop(seen)
+            if seen and seen[0].rank + UNSEEN < rank:
+                first = heapq.heappop(seen)
+                what = f"job {job} was claimed before job {first.job}, which had waited for"
+                self.violated(f"{what} {(at - first.since) / SECOND:.0f} s", at, job=first.job)
+
+    def _tenants(self) -> None:
+        """A tenant that waits has its turn, whatever others have to do in the same queue."""
+        by_queue: dict[str, list[int]] = defaultdict(list)
+        by_lane = {lane: sorted(at for at, _, _ in each) for lane, each in self._claims.items()}
+        for lane, times in by_lane.items():
+            by_queue[lane[0]] += times
+        for times in by_queue.values():
+            times.sort()
+        for lane, waited in self._waited.items():
+            if lane[2] is not None:
+                continue  # a limit may be full
+            own, all_ = by_lane.get(lane, []), by_queue[lane[0]]
+            for each in waited:
+                last = each.until
+                first = last - UNSEEN
+                if each.since > first or bisect_right(own, last) > bisect_left(own, first):
+                    continue
+                self.checked += 1
+                if bisect_left(all_, last) - bisect_left(all_, first) > OTHERS:
+                    what = f"job {each.job} waited while only jobs of other tenants were claimed"
+                    self.violated(what, last, job=each.job)
+
+    def _left_behind(self) -> None:
+        """At the end: who waits for a job that is no more, or runs with a worker that is gone."""
+        by = self.evidence.settled_by
+        if by is None:
+            return
+        jobs = self.world.jobs
+        for job in jobs.values():
+            if not job.live:
+                continue
+            self.checked += 1
+            before = None if job.after is None else jobs.get(job.after)
+            worker = None if job.by is None else self.world.workers.get(job.by)
+            if before is not None and before.ended is not None and before.ended < by:
+                what = f"job {job.id} still waits for job {before.id}, which has ended"
+                self.violated(what, before.ended, job=job.id)
+            elif worker is not None and worker.gone is not None and worker.gone < by:
+                what = f"job {job.id} is still held by worker {worker.name}, which is gone"
+                self.violated(what, worker.gone, job=job.id)
+
+
+def _lane(job: Job) -> Lane:
+    if job.limited:
+        return (job.queue, job.tenant, job.task, job.limit_key)
+    return (job.queue, job.tenant, None, None)

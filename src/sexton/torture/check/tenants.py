@@ -1,0 +1,85 @@
+"""Nothing of one tenant reaches another."""
+
+from sexton.torture.check.folder import Ask, Change, Line
+from sexton.torture.check.invariant import Invariant, is_claim
+
+
+class TenantsApart(Invariant):
+    """Nothing crosses tenants: jobs, attempts, workers, deliveries, answers keep to their own."""
+
+    name = "tenants-apart"
+
+    def on_job(self, change: Change) -> None:
+        job, now = self.world.jobs.get(change.id), change.now
+        if change.op == "I":
+            self.checked += 1
+            schedule = self.world.schedules.get(now["schedule"])
+            if schedule is not None and schedule.tenant != now["tenant"]:
+                what = f"job {change.id} is of another tenant than its schedule"
+                self.violated(what, change.at, job=change.id, schedule=schedule.id)
+            elif job is not None and job.tenant != now["tenant"]:
+                self.violated(f"job {job.id} came back to another tenant", change.at, job=job.id)
+        elif change.op == "U" and job is not None:
+            self.checked += 1
+            if now["tenant"] != job.tenant:
+                self.violated(f"job {job.id} went to another tenant", change.at, job=job.id)
+            elif is_claim(change):
+                worker = self.world.workers.get(now["by"])
+                if worker is not None and worker.tenant not in (None, job.tenant):
+                    what = f"job {job.id} was claimed by another tenant's worker {worker.name}"
+                    self.violated(what, change.at, job=job.id)
+
+    def on_attempt(self, change: Change) -> None:
+        self._same(change, "history")
+
+    def on_dead(self, change: Change) -> None:
+        self._same(change, "dead jobs")
+
+    def _same(self, change: Change, where: str) -> None:
+        job = self.world.jobs.get(change.id)
+        if job is None or change.op != "I":
+            return
+        self.checked += 1
+        if change.now["tenant"] != job.tenant:
+            what = f"job {job.id} is in the {where} of another tenant"
+            self.violated(what, change.at, job=job.id)
+
+    def on_due(self, change: Change) -> None:
+        schedule = self.world.schedules.get(change.id)
+        if schedule is not None and change.op == "U" and change.now["tenant"] != schedule.tenant:
+            self.violated("it is due for another tenant", change.at, schedule=change.id)
+
+    def on_effect(self, line: Line) -> None:
+        job = self.world.jobs.get(line["job"])
+        if job is None:
+            return
+        self.checked += 1
+        name = self.evidence.tenants.get(job.tenant)
+        if line["tenant"] != name:
+            what = f"job {job.id} of {name!r} ran with what was meant for {line['tenant']!r}"
+            self.violated(what, line["at"], job=job.id)
+        headers = line.get("headers")
+        if headers and (headers.get("addressed"), headers.get("verified")) != (name, True):
+            what = f"job {job.id} of {name!r} was delivered to {headers.get('addressed')!r}"
+            self.violated(f"{what}, signed: {headers.get('verified')}", line["at"], job=job.id)
+
+    def finish(self) -> None:
+        for ask in self.evidence.asks:
+            for id in _jobs_of(ask):
+                job = self.world.jobs.get(id)
+                if job is None:
+                    continue
+                self.checked += 1
+                if self.evidence.tenants.get(job.tenant) != ask.tenant:
+                    what = f"{ask.verb} for {ask.tenant!r} was answered with job {id} of another"
+                    self.violated(what, ask.answered_at or ask.at, job=id)
+
+
+def _jobs_of(ask: Ask) -> list[int]:
+    """The jobs that an answer names."""
+    answer = ask.answer or {}
+    listed = answer.get("jobs") if isinstance(answer.get("jobs"), list) else []
+    found = [each["id"] for each in listed or () if isinstance(each, dict) and "id" in each]
+    if isinstance(answer.get("job"), int):
+        found.append(answer["job"])
+    return found

@@ -1,0 +1,98 @@
+"""What happened around a violation: rows, effects and faults, in order."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.invariant import Violation
+
+AROUND = 10 * SECOND
+FAULTS_AROUND = 20 * SECOND
+MOST = 60
+_OF_JOBS = ("job", "attempt", "dead")
+_OF_SCHEDULES = ("schedule", "version", "due", "fire", "gap")
+_OPS = {"I": "+", "U": "~", "D": "-"}
+_LONGEST = 160
+
+
+class Timeline:
+    """Goes through the folder once for all violations."""
+
+    def __init__(self, evidence: Evidence, violations: Sequence[Violation]) -> None:
+        self._evidence = evidence
+        self._violations = violations
+        self._jobs: dict[int, list[int]] = defaultdict(list)
+        self._schedules: dict[int, list[int]] = defaultdict(list)
+        self._found: list[list[tuple[int, str]]] = [[] for _ in violations]
+        for nth, each in enumerate(violations):
+            if each.job is not None:
+                self._jobs[each.job].append(nth)
+            if each.schedule is not None:
+                self._schedules[each.schedule].append(nth)
+
+    def tell(self) -> list[list[str]]:
+        """The lines of each, those nearest to it if there are many."""
+        if not self._violations:
+            return []
+        for change in self._evidence.folder.changes():
+            self._change(change)
+        for line in self._evidence.folder.effects():
+            self._effect(line)
+        for fault in self._evidence.folder.faults:
+            self._fault(fault)
+        return [
+            [f"{clock(at)}  {text}" for at, text in _nearest(each.at, found)]
+            for each, found in zip(self._violations, self._found, strict=True)
+        ]
+
+    def _change(self, change: Change) -> None:
+        wanted: list[int] = []
+        if change.tab in _OF_JOBS:
+            wanted = self._jobs.get(change.id, [])
+        elif change.tab in _OF_SCHEDULES:
+            wanted = self._schedules.get(change.id, [])
+        if wanted:
+            said = _said(change.now if change.op != "D" else change.was)
+            text = f"{_OPS[change.op]} {change.tab} {change.id} {said} (tx {change.tx})"
+            self._put(wanted, change.at, text, near=change.tab in _OF_SCHEDULES)
+
+    def _effect(self, line: Line) -> None:
+        wanted = self._jobs.get(line["job"])
+        if wanted:
+            what = f"attempt {line['attempt']}, fence {line['fence']}, pid {line['worker_pid']}"
+            why = f": {line['why']}" if line.get("why") else ""
+            self._put(wanted, line["at"], f"* {line['event']} of job {line['job']}, {what}{why}")
+
+    def _fault(self, line: Line) -> None:
+        what = line.get("fault") or line.get("what")
+        text = f"! {what} {line.get('target')} {line['event']} {_said(line.get('detail') or {})}"
+        for nth, each in enumerate(self._violations):
+            if abs(line["at"] - each.at) < FAULTS_AROUND:
+                self._found[nth].append((line["at"], text))
+
+    def _put(self, wanted: Sequence[int], at: int, text: str, near: bool = False) -> None:
+        for nth in wanted:
+            if not near or abs(at - self._violations[nth].at) < AROUND:
+                self._found[nth].append((at, text))
+
+
+def clock(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / SECOND, UTC):%H:%M:%S.%f}"
+
+
+def _nearest(at: int, found: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    nearest = sorted(found, key=lambda each: abs(each[0] - at))[:MOST]
+    return sorted(nearest, key=lambda each: each[0])
+
+
+def _said(row: Line) -> str:
+    """Instants by the clock, the rest as it is."""
+    words = []
+    for name, value in row.items():
+        if value is None or name in ("said", "payload", "began"):
+            continue
+        instant = isinstance(value, int) and value > 10**15 and not isinstance(value, bool)
+        words.append(f"{name}={clock(value) if instant else value}")
+    return " ".join(words)[:_LONGEST]

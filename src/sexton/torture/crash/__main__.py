@@ -1,0 +1,45 @@
+"""`python -m sexton.torture.crash`: every message of every step cut in every way."""
+
+import argparse
+import asyncio
+import sys
+import time
+
+from sexton.torture.crash.point import WAYS
+from sexton.torture.crash.steps import STEPS
+from sexton.torture.crash.sweep import LANES, Choice, report, sweep
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m sexton.torture.crash", description=__doc__)
+    parser.add_argument(
+        "--step", action="append", choices=list(STEPS), help="only this; may repeat"
+    )
+    parser.add_argument("--way", action="append", choices=list(WAYS), help="only this; may repeat")
+    parser.add_argument("--every", type=int, default=1, metavar="K", help="each K-th message only")
+    parser.add_argument("--seed", type=int, default=0, help="where --every begins")
+    parser.add_argument("--at", type=int, metavar="K", help="only the K-th message")
+    parser.add_argument("--lanes", type=int, default=LANES, help="points tried at once")
+    parser.add_argument("--quiet", action="store_true", help="the table only")
+    given = parser.parse_args()
+    choice = Choice(
+        given.step or tuple(STEPS), given.way or tuple(WAYS), given.every, given.seed, given.at
+    )
+    began = time.monotonic()
+    found = asyncio.run(sweep(choice, lanes=given.lanes, tell=_nothing if given.quiet else _say))
+    for verdict in found.failed:
+        _say(report(verdict))
+    _say(f"{found.table()}, {time.monotonic() - began:.0f} s")
+    return 1 if found.failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _nothing(_: str) -> None: ...
+
+
+if __name__ == "__main__":
+    sys.exit(main())

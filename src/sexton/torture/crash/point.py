@@ -1,0 +1,157 @@
+"""One crash point: a step, cut at its k-th message in one way, and what became of it."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from sexton.torture.crash.site import Site
+from sexton.torture.crash.stage import LEASE, OWNED, WITHIN, Stage, TooLate, stage
+from sexton.torture.crash.steps import VICTIM, Step
+from sexton.torture.crash.verify import violations
+from sexton.torture.proxy import Trip, Tripped
+from sexton.torture.proxy.faults import Action
+
+# How each way is done to the victim: by which action of its proxy, and to which connections.
+WAYS: dict[str, Trip] = {
+    "kill": Trip(0, "hold"),  # the process dies at this message, and is started again
+    "reset": Trip(0, "reset"),  # this connection; the process goes on
+    "silence": Trip(0, "blackhole"),  # this connection, for a while; what was sent arrives later
+    "blackhole": Trip(0, "blackhole", scope="all"),  # the process is cut off, another is started
+    "lose_reply": Trip(0, "lose_reply"),  # the server does all it was told, and nobody hears
+}
+LONGEST = 120.0
+# Silence ends when the step is over, so that what comes late meets what came instead; after so long
+# in any case, since a statement that has begun may hold its locks while its client is silent.
+SILENT_FOR = 4 * LEASE
+
+
+@dataclass(frozen=True)
+class Point:
+    """Which one; `at` counts from 1."""
+
+    step: str
+    way: str
+    at: int
+
+    @property
+    def command(self) -> str:
+        return f"python -m sexton.torture.crash --step {self.step} --way {self.way} --at {self.at}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a point; it has passed if it was reached and nothing is wrong."""
+
+    point: Point
+    message: Tripped | None
+    wrong: tuple[str, ...]
+    seconds: float
+    said: str = ""
+    stuck: bool = False  # nobody could go on before the network was back
+
+    @property
+    def reached(self) -> bool:
+        return self.message is not None
+
+    @property
+    def passed(self) -> bool:
+        return self.reached and not self.wrong
+
+
+async def messages(site: Site, step: Step) -> list[str]:
+    """The messages of a step when nothing is wrong; the end is that of its last exchange."""
+    async with asyncio.timeout(LONGEST), stage(site) as there:
+        await step.prepare(there)
+        proxy = there.proxy(VICTIM)
+        await site.proxies.arm(proxy, Trip(0, "count", about=step.subjects, log=True))
+        await step.act(there)
+        await there.until("the step is over", lambda: step.done(there))
+        log = (await site.proxies.tally(proxy)).log
+        if wrong := await violations(there):
+            raise TooLate(f"{step.name} goes wrong without a fault: {wrong}")
+    ends = [n for n, line in enumerate(log, 1) if line.startswith("*") and "ReadyForQuery" in line]
+    if not ends:
+        raise TooLate(f"{step.name}: none of its statements was sent: {list(log)}")
+    return list(log[: ends[: step.exchanges][-1]])
+
+
+async def run(site: Site, step: Step, point: Point) -> Verdict:
+    """Try it; whatever goes wrong is the verdict."""
+    began = time.monotonic()
+    message: Tripped | None = None
+    wrong: list[str] = []
+    said = ""
+    replaced = True
+    async with stage(site) as there:
+        try:
+            async with asyncio.timeout(LONGEST):
+                await step.prepare(there)
+                message = await _cut(there, step, point)
+                if message is not None:
+                    replaced = await _recover(there, step, point.way)
+                    wrong = await violations(there)
+        except (TooLate, TimeoutError) as error:
+            wrong = [str(error) or f"not over within {LONGEST:g} s", *await violations(there)]
+        if wrong:
+            said = there.said()
+    seconds = time.monotonic() - began
+    return Verdict(point, message, tuple(wrong), seconds, said, stuck=not replaced)
+
+
+async def _cut(there: Stage, step: Step, point: Point) -> Tripped | None:
+    """Set the step off and wait for its k-th message; None: it was over before that."""
+    proxies, proxy = there.site.proxies, there.proxy(VICTIM)
+    way = WAYS[point.way]
+    action: Action = way.do
+    await proxies.arm(proxy, Trip(point.at, action, about=step.subjects, scope=way.scope))
+    acting = asyncio.create_task(step.act(there))
+
+    async def reached_or_over() -> bool:
+        return bool(proxies.has_tripped(proxy)) or (acting.done() and await step.done(there))
+
+    try:
+        if not await there.wait(reached_or_over, WITHIN):
+            raise TooLate(f"message {point.at} of {step.name} did not come, nor its end")
+    finally:
+        await acting
+    return proxies.has_tripped(proxy)
+
+
+async def _recover(there: Stage, step: Step, way: str) -> bool:
+    """Until everything is well again; whether somebody went on before the network was back."""
+    proxies, proxy = there.site.proxies, there.proxy(VICTIM)
+    replaced = True
+    if way == "kill":
+        there.kill(VICTIM)
+        await there.until("its connections are closed", lambda: _closed(there, proxy))
+        await proxies.release(proxy)
+        if not step.leaves:
+            await there.restart(VICTIM)
+    elif way == "blackhole" and not step.leaves:
+        await there.start("substitute", step.role)
+    if way in ("blackhole", "silence"):
+        replaced = await there.wait(lambda: step.done(there), SILENT_FOR)
+        since = await there.sql.fetchval("select clock_timestamp()")
+        await proxies.set(proxy, None)  # what was on its way arrives now
+        if not step.leaves:
+            await there.until_back(VICTIM, since)
+    await there.until("the step is over", lambda: step.done(there))
+    if step.leaves:
+        await there.until("the victim has left", lambda: _gone(there))
+    if step.role == "node":
+        await there.until("everything is owned", lambda: _owned(there), LEASE + WITHIN)
+    await there.until_quiet()
+    return replaced
+
+
+async def _gone(there: Stage) -> bool:
+    return not there.is_alive(VICTIM)
+
+
+async def _closed(there: Stage, proxy: str) -> bool:
+    return (await there.site.proxies.tally(proxy)).open == 0
+
+
+async def _owned(there: Stage) -> bool:
+    living = await there.sql.fetchval("select count(*) from sexton.node where gone_at is null")
+    return await there.so(OWNED, living)

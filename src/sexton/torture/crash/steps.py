@@ -1,0 +1,237 @@
+"""The steps of a job's and of a schedule's life, each as a small scenario with a victim."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from sexton import sql
+from sexton.torture.crash.stage import LEASE, Stage
+from sexton.torture.proxy import shortened
+
+VICTIM = "victim"
+STANDBY = "standby"
+ENOUGH = 60  # characters tell every statement from the others
+Do = Callable[[Stage], Coroutine[Any, Any, None]]
+Look = Callable[[Stage], Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: what is there before, what sets it off, and when it is over.
+
+    Cut are the messages from the first that is `about` one of these statements, of any connection
+    that carries one, to the end of the `exchanges`-th of them.
+    """
+
+    name: str
+    role: str  # of the victim, and of whoever stands in for it
+    about: tuple[str, ...]
+    exchanges: int
+    prepare: Do
+    act: Do
+    done: Look
+    leaves: bool = False  # the victim is on its way out: it is neither replaced nor awaited
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """As the proxy sees them: statements of ours are named by their files."""
+        names = set(sql.names())
+        return tuple(
+            shortened(sql.statement(each, "sexton"))[:ENOUGH] if each in names else each
+            for each in self.about
+        )
+
+
+async def _nothing(_: Stage) -> None: ...
+
+
+# ── jobs ────────────────────────────────────────────────────────────────────
+
+
+async def _a_worker(stage: Stage) -> None:
+    await stage.start(VICTIM, "worker")
+    await stage.until_idle(VICTIM)
+
+
+async def _a_warm_worker(stage: Stage) -> None:
+    """It has done all of this before, and its connections know every statement."""
+    await _a_worker(stage)
+    await _some_jobs(stage)
+    await stage.until("they have ended", stage.ended)
+    await stage.until_idle(VICTIM)
+
+
+async def _some_jobs(stage: Stage) -> None:
+    await stage.enqueue(("quick", {}, None), ("answers", {}, "a key"), ("writes", {}, "another"))
+
+
+async def _quick_jobs(stage: Stage) -> None:
+    await stage.enqueue(("quick", {}, None), ("quick", {}, "a key"))
+
+
+async def _an_answer(stage: Stage) -> None:
+    await stage.enqueue(("answers", {}, "a key"))
+
+
+async def _a_write(stage: Stage) -> None:
+    await stage.enqueue(("writes", {}, "a key"))
+
+
+async def _limited_jobs(stage: Stage) -> None:
+    await stage.enqueue(("alone", {}, None), ("alone", {}, "a key"))
+
+
+async def _a_running_job(stage: Stage) -> None:
+    """Longer than the lease, so that it is lost unless that is renewed."""
+    await _a_worker(stage)
+    await stage.enqueue(("long", {"seconds": 1.4 * LEASE}, "a key"))
+    await stage.until_begun()
+
+
+async def _a_failing_job(stage: Stage) -> None:
+    await _a_warm_worker(stage)
+    before = len(stage.effects())
+    await stage.enqueue(("fails_once", {}, "a key"))
+    await stage.until_begun(before)
+
+
+async def _an_orphan(stage: Stage) -> None:
+    """Its worker dies; the victim has been there for long enough to judge that."""
+    await stage.start("orphaned", "worker")
+    await stage.until_idle("orphaned")
+    await stage.enqueue(("long", {"seconds": 0.3}, "a key"))
+    await stage.until_begun()
+    stage.kill("orphaned")
+    await stage.start(VICTIM, "worker")
+    await stage.until_so(
+        "its lease is over",
+        "select exists (select from sexton.worker "
+        "where name = 'orphaned' and lease_until < clock_timestamp())",
+    )
+
+
+# ── schedules ───────────────────────────────────────────────────────────────
+
+
+async def _a_node(stage: Stage) -> None:
+    await stage.start(VICTIM, "node")
+    await stage.until_owned(1)
+
+
+async def _a_warm_node(stage: Stage) -> None:
+    await _a_node(stage)
+    await stage.schedule(0.05, 1)
+    await stage.until("it has fired", stage.fired)
+
+
+async def _a_catching_node(stage: Stage) -> None:
+    await _a_node(stage)
+    await stage.schedule(-60.0, 1)
+    await stage.until("it is caught up", stage.fired)
+
+
+async def _soon(stage: Stage) -> None:
+    await stage.schedule(0.1)
+
+
+async def _a_node_and_a_schedule(stage: Stage) -> None:
+    await _a_node(stage)
+    await stage.schedule(0.7)
+
+
+async def _a_late_schedule(stage: Stage) -> None:
+    """As after an outage: it should have fired a minute ago."""
+    await stage.schedule(-60.0)
+
+
+async def _two_nodes(stage: Stage) -> None:
+    """The victim leads."""
+    await _a_node(stage)
+    await stage.start(STANDBY, "node")
+    await stage.until_owned(2)
+
+
+async def _leave(stage: Stage) -> None:
+    await stage.schedule(0.1, 4)
+    stage.term(VICTIM)
+
+
+async def _a_second_in_command(stage: Stage) -> None:
+    """Somebody else leads, and the victim owns half."""
+    await stage.start("leader", "node")
+    await stage.until_owned(1)
+    await stage.start(VICTIM, "node")
+    await stage.until_owned(2)
+
+
+async def _the_leader_dies(stage: Stage) -> None:
+    await stage.schedule(0.1, 4)
+    stage.kill("leader")
+
+
+async def _another_joins(stage: Stage) -> None:
+    await stage.schedule(0.1, 4)
+    await stage.start("newcomer", "node", wait=False)
+
+
+async def _fired_and_owned(stage: Stage) -> bool:
+    return await stage.fired() and await stage.so(
+        "select coalesce(sum(cardinality(o.partitions)), 0) = 256 "
+        "and count(*) = (select count(*) from sexton.node where gone_at is null) "
+        "from sexton.ownership as o join sexton.node as n on n.id = o.node_id and n.gone_at is null"
+    )
+
+
+async def _fired_and_shared(stage: Stage) -> bool:
+    return await _fired_and_owned(stage) and await stage.so(
+        "select exists (select from sexton.node join sexton.ownership on node_id = id "
+        "where name = 'newcomer' and gone_at is null and cardinality(partitions) > 0)"
+    )
+
+
+async def _ended(stage: Stage) -> bool:
+    return await stage.ended()
+
+
+async def _fired(stage: Stage) -> bool:
+    return await stage.fired()
+
+
+STEPS = {
+    step.name: step
+    for step in (
+        Step("first_fire", "node", ("due", "rules", "fire"), 3, _a_node, _soon, _fired),
+        Step("fire", "node", ("due", "fire"), 3, _a_warm_node, _soon, _fired),
+        Step(
+            *("catch_up", "node", ("mark_late", "late", "fire"), 4),
+            *(_a_catching_node, _a_late_schedule, _fired),
+        ),
+        Step("claim", "worker", ("claim",), 2, _a_worker, _some_jobs, _ended),
+        Step("limit", "worker", ("claim_limited",), 2, _a_worker, _limited_jobs, _ended),
+        Step("renew", "worker", ("renew",), 1, _a_running_job, _nothing, _ended),
+        Step("heartbeat", "node", ("heartbeat",), 1, _a_node_and_a_schedule, _nothing, _fired),
+        Step("settle", "worker", ("settle_succeeded",), 1, _a_warm_worker, _quick_jobs, _ended),
+        Step("answer", "worker", ("settle",), 1, _a_warm_worker, _an_answer, _ended),
+        Step(
+            *("transaction", "worker", ("BEGIN", "insert into crash", "settle", "COMMIT"), 4),
+            *(_a_warm_worker, _a_write, _ended),
+        ),
+        Step("retry", "worker", ("settle", "claim"), 4, _a_failing_job, _nothing, _ended),
+        Step(
+            *("reap", "worker", ("lose_workers", "orphans", "settle"), 4),
+            *(_an_orphan, _nothing, _ended),
+        ),
+        Step(
+            *("handover", "node", ("roster", "assign"), 2, _two_nodes, _leave, _fired_and_owned),
+            leaves=True,
+        ),
+        Step(
+            *("takeover", "node", ("elect", "roster", "assign"), 3),
+            *(_a_second_in_command, _the_leader_dies, _fired_and_owned),
+        ),
+        Step(
+            *("balance", "node", ("roster", "assign"), 2),
+            *(_a_node, _another_joins, _fired_and_shared),
+        ),
+    )
+}

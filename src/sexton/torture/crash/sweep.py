@@ -1,0 +1,146 @@
+"""Many points, several at a time, and the table of what became of them."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sexton.torture.crash.point import WAYS, Point, Verdict, messages, run
+from sexton.torture.crash.site import Site, site
+from sexton.torture.crash.steps import STEPS
+
+LANES = 12
+LOOKS = 2
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of all the points; `every` K takes each K-th message, from where the seed says."""
+
+    steps: Sequence[str] = tuple(STEPS)
+    ways: Sequence[str] = tuple(WAYS)
+    every: int = 1
+    seed: int = 0
+    at: int | None = None
+
+    def points(self, step: str, count: int) -> list[Point]:
+        points = []
+        for way in self.ways:
+            # Each way begins elsewhere, so that together they see more of the messages.
+            first = random.Random(f"{self.seed} {step} {way}").randrange(min(self.every, count)) + 1
+            chosen = range(first, count + 1, self.every) if self.at is None else [self.at]
+            points += [Point(step, way, at) for at in chosen]
+        return points
+
+
+@dataclass
+class Sweep:
+    """What was found so far."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)  # messages of each step
+
+    @property
+    def failed(self) -> list[Verdict]:
+        return [each for each in self.verdicts if each.wrong]
+
+    def table(self) -> str:
+        """Step by way: passed of tried, and seconds; those that were not reached are no pass."""
+        ways = [way for way in WAYS if any(each.point.way == way for each in self.verdicts)]
+        lines = [f"{'step':<12}{'messages':>9}" + "".join(f"{way:>20}" for way in ways)]
+        for step in self.counts:
+            cells = [self._cell(step, [way]) for way in ways]
+            lines.append(f"{step:<12}{self.counts[step]:>9}" + "".join(f"{c:>20}" for c in cells))
+        total = "".join(f"{self._cell(None, [way]):>20}" for way in ways)
+        lines.append(f"{'all':<12}{sum(self.counts.values()):>9}{total}")
+        passed = sum(each.passed for each in self.verdicts)
+        missed = sum(not each.reached and not each.wrong for each in self.verdicts)
+        lines.append(
+            f"{len(self.verdicts)} points: {passed} passed, {len(self.failed)} failed, "
+            f"{missed} not reached; {sum(each.stuck for each in self.verdicts)} of those that "
+            "passed waited for the network to be back"
+        )
+        return "\n".join(lines)
+
+    def _cell(self, step: str | None, ways: Iterable[str]) -> str:
+        chosen = [
+            each
+            for each in self.verdicts
+            if step in (None, each.point.step) and each.point.way in ways
+        ]
+        if not chosen:
+            return "–"
+        seconds = sum(each.seconds for each in chosen)
+        return f"{sum(each.passed for each in chosen)}/{len(chosen)} {seconds:.0f} s"
+
+
+async def sweep(
+    choice: Choice,
+    *,
+    lanes: int = LANES,
+    looks: int = LOOKS,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Sweep:
+    """Every point of the choice; one that was not reached is tried once more."""
+    found = Sweep()
+    async with site() as there:
+        counted = await _in_lanes(lanes, [_count(there, name, looks) for name in choice.steps])
+        found.counts = dict(zip(choice.steps, counted, strict=True))
+        points = [p for name in choice.steps for p in choice.points(name, found.counts[name])]
+        random.Random(choice.seed).shuffle(points)  # those that mostly wait among the others
+
+        async def attempt(point: Point) -> None:
+            verdict = await _try(there, point)
+            found.verdicts.append(verdict)
+            tell(_line(verdict, len(found.verdicts), len(points)))
+
+        await _in_lanes(lanes, [attempt(point) for point in points])
+    return found
+
+
+async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of it, so many at a time."""
+    room = asyncio.Semaphore(lanes)
+
+    async def one(each: Coroutine[Any, Any, T]) -> T:
+        async with room:
+            return await each
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(each)) for each in work]
+    return [task.result() for task in tasks]
+
+
+async def _count(there: Site, name: str, looks: int) -> int:
+    """Without a fault; the shortest of several looks, since a busy machine adds messages."""
+    return min([len(await messages(there, STEPS[name])) for _ in range(looks)])
+
+
+async def _try(there: Site, point: Point) -> Verdict:
+    verdict = await run(there, STEPS[point.step], point)
+    if not verdict.reached and not verdict.wrong:
+        verdict = await run(there, STEPS[point.step], point)
+    return verdict
+
+
+def _line(verdict: Verdict, number: int, total: int) -> str:
+    point, message = verdict.point, verdict.message
+    outcome = "passed" if verdict.passed else "FAILED" if verdict.wrong else "not reached"
+    where = "" if message is None else f"{message.side} {message.text}"[:90]
+    return (
+        f"{number}/{total} {point.step} {point.way} {point.at}: {outcome} "
+        f"{verdict.seconds:.1f} s {'(waited for the network) ' if verdict.stuck else ''}{where}"
+    )
+
+
+def report(verdict: Verdict) -> str:
+    """A failure, for whoever has to find out why."""
+    point, message = verdict.point, verdict.message
+    where = "the message did not come" if message is None else f"{message.side}: {message.text}"
+    wrong = "\n".join(f"  {each}" for each in verdict.wrong)
+    return (
+        f"{point.step} cut by {point.way} at message {point.at} ({where}):\n{wrong}\n"
+        f"again: {point.command}\n{verdict.said}"
+    )

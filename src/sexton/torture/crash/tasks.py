@@ -1,0 +1,75 @@
+"""The application of the crash points: what its tasks do goes to a log outside PostgreSQL."""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sexton import Job, Retry, Sexton
+
+QUICK = Retry(max_attempts=20, base=0.02, cap=0.1)
+EFFECT = "insert into crash.effect (job_id, fence) values ($1, $2)"
+
+
+class Log:
+    """One line an event, written whole before the task goes on."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    @contextlib.contextmanager
+    def of(self, job: Job) -> Iterator[None]:
+        """The beginning and the end of an attempt, unless its process has neither."""
+        self._say("begin", job)
+        try:
+            yield
+        except BaseException:
+            self._say("fail", job)
+            raise
+        self._say("end", job)
+
+    def _say(self, event: str, job: Job) -> None:
+        said = {"event": event, "job": job.id, "attempt": job.attempt, "fence": job.fence}
+        os.write(self._file, json.dumps(said).encode() + b"\n")
+
+
+def make(log: Log, **settings: Any) -> Sexton:
+    """Made in the process that runs it, from what that was told."""
+    app = Sexton(name="crash", **settings)
+
+    @app.task(retry=QUICK)
+    async def quick(job: Job) -> None:
+        with log.of(job):
+            pass
+
+    @app.task(retry=QUICK)
+    async def answers(job: Job) -> dict[str, int]:
+        with log.of(job):
+            return {"attempt": job.attempt}
+
+    @app.task(retry=QUICK)
+    async def long(job: Job, seconds: float) -> None:
+        with log.of(job):
+            await asyncio.sleep(seconds)
+
+    @app.task(retry=QUICK)
+    async def fails_once(job: Job) -> None:
+        with log.of(job):
+            if job.attempt == 1:
+                await asyncio.sleep(0.1)
+                raise RuntimeError("as it should, the first time")
+
+    @app.task(retry=QUICK)
+    async def writes(job: Job) -> None:
+        with log.of(job):
+            async with job.transaction() as connection:
+                await connection.execute(EFFECT, job.id, job.fence)
+
+    @app.task(retry=QUICK, queue="limited", max_running=1)
+    async def alone(job: Job) -> None:
+        with log.of(job):
+            pass
+
+    return app

@@ -1,0 +1,1 @@
+"""What goes wrong: planned from a seed, then done to real processes."""

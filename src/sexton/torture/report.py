@@ -1,0 +1,58 @@
+"""What came of a run: the judgement, the faults, and who fell without being pushed."""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from sexton.torture.faults.log import FILE
+
+# How a process may end by itself: killed by a task of its own; and refused by an absent server
+# while it was starting, for its supervisor to try again.
+_KILLED, _UNAVAILABLE = -9, 3
+
+
+async def judge(folder: Path) -> dict[str, Any]:
+    """The checker's verdict, from a process that has none of the engine; and what happened."""
+    verdict = json.loads(await _check(folder, "--json"))
+    verdict["text"] = (await _check(folder)).decode()
+    verdict["events"] = events(folder)
+    (folder / "report.json").write_text(json.dumps(verdict, indent=2) + "\n")
+    (folder / "report.txt").write_text(verdict["text"])
+    return dict(verdict)
+
+
+async def _check(folder: Path, *words: str) -> bytes:
+    checking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sexton.torture.check", str(folder), *words),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await checking.communicate()
+    if checking.returncode not in (0, 1):
+        raise RuntimeError(f"the checker ended with {checking.returncode}")
+    return said
+
+
+def events(folder: Path) -> dict[str, Any]:
+    """How many faults of each kind, those that could not be done, and who fell."""
+    kinds: Counter[str] = Counter()
+    failed, fell, late = [], [], []
+    for line in (folder / FILE).read_text().splitlines():
+        event = json.loads(line)
+        if event["event"] == "begin":
+            kinds[event["fault"]] += 1
+        elif event["event"] == "end" and "failed" in event["detail"]:
+            failed.append({"n": event["n"], "fault": event["fault"], **event["detail"]})
+        elif event.get("what") == "fell" and event["detail"]["code"] not in (_KILLED, _UNAVAILABLE):
+            fell.append({"at": event["at"], "who": event["target"], **event["detail"]})
+        elif event.get("what") == "did not end":
+            late.append({"at": event["at"], "who": event["target"], **event["detail"]})
+    return {
+        "faults": sum(kinds.values()),
+        "by_kind": dict(kinds.most_common()),
+        "failed": failed,
+        "fell": fell,
+        "did_not_end": late,
+    }

@@ -1,0 +1,134 @@
+"""Clients that enqueue, one request after the other, and write down what they were told.
+
+    python -m sexton.torture.work.clients --role python|sql|api|flood|remote --seed 7 --rate 10
+
+`python`, `sql` and `flood` use SEXTON_DATABASE_URL; `api` and `remote` every --url. In the
+acknowledgement log `body` is {"jobs": [{task, payload, key, …}], "idempotency_key"}, and the answer
+{"jobs": [{payload_id, id, duplicate}]}; of many that went through the API some may be {payload_id,
+error} instead, which were refused. A request that is sent again is an ask of its own with `again`,
+the number of the first: through the API under the same Idempotency-Key, which makes one job however
+often it is sent; otherwise only jobs with a key are asked for again, as each ask may make one.
+"""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from random import Random
+
+from sexton.torture.work.access import Access, Tenant
+from sexton.torture.work.api import Api
+from sexton.torture.work.asks import Asks, Request
+from sexton.torture.work.journal import process_name, run_folder
+from sexton.torture.work.mix import Mix, Wanted
+from sexton.torture.work.pace import Pace
+from sexton.torture.work.ways import ApiWay, PythonWay, SqlWay, Way
+
+ROLES = ("python", "sql", "api", "flood", "remote")
+TRIES = 12
+FIRST_REST, LONGEST_REST = 0.2, 3.0
+MANY = 0.08  # of all requests have several jobs
+TAKEN_BACK = 0.06
+
+
+class Client:
+    """Draws jobs and enqueues them, at most one request at a time."""
+
+    def __init__(self, way: Way, access: Access, asks: Asks, mix: Mix, pace: Pace) -> None:
+        self._way = way
+        self._access = access
+        self._asks = asks
+        self._mix = mix
+        self._pace = pace
+        self._requests = 0
+
+    async def run(self) -> None:
+        names = sorted(self._access.tenants)
+        while await self._pace.turn():
+            tenant = self._access.tenants[self._mix.tenant(names)]
+            size = self._mix.random.randint(2, 12) if self._mix.random.random() < MANY else 1
+            if isinstance(self._way, SqlWay):
+                self._way.roll_back = self._mix.random.random() < TAKEN_BACK
+            await self.enqueue(tenant, self._mix.many(tenant.name, size))
+
+    async def flood(self, burst: int) -> None:
+        """Everything at once, of the one tenant that does not know when to stop."""
+        tenant = self._access.tenants[self._access.floods]
+        while await self._pace.turn():
+            jobs = [self._mix.one(tenant.name, "quick") for _ in range(burst)]
+            await self.enqueue(tenant, jobs)
+
+    async def enqueue(self, tenant: Tenant, jobs: Sequence[Wanted]) -> None:
+        """Until it is answered, as far as asking again can do no harm."""
+        self._requests += 1
+        key = f"{process_name()}-{os.getpid()}-{self._requests}"
+        body = {"jobs": [job.line for job in jobs], "idempotency_key": key}
+        verb = "enqueue" if len(jobs) == 1 else "enqueue_many"
+        again = self._way.name == "api" or all("key" in job.options for job in jobs)
+        first: int | None = None
+        rest = FIRST_REST
+        for _ in range(TRIES if again else 1):
+            asked = await self._asks.make(
+                Request(verb, self._way.name, tenant.name, None, body, first),
+                lambda: self._enqueued(tenant, jobs, key),
+            )
+            if not asked.unsure:
+                return
+            first = first or asked.n
+            if not await self._pace.rest(rest):
+                return
+            rest = min(2 * rest, LONGEST_REST)
+
+    async def _enqueued(
+        self, tenant: Tenant, jobs: Sequence[Wanted], key: str
+    ) -> dict[str, object]:
+        return {"jobs": await self._way.enqueue(tenant, jobs, key)}
+
+
+async def run(role: str, seed: int, rate: float, urls: Sequence[str], burst: int) -> None:
+    """One client, until SIGTERM."""
+    folder, name = run_folder(), process_name()
+    access = Access.load(folder)
+    pace = Pace(rate)
+    pace.obey_signals()
+    # A client that was killed and started anew does something else.
+    random = Random(f"{seed} {name} {len([*(folder / 'acks').glob(f'{name}-*')])}")
+    mix = Mix(random, f"{name}-{os.getpid()}", endpoints=role == "api")
+    way = await _way(role, urls)
+    client = Client(way, access, Asks(folder, name), mix, pace)
+    try:
+        await (client.flood(burst) if role == "flood" else client.run())
+    finally:
+        await way.close()
+
+
+async def _way(role: str, urls: Sequence[str]) -> Way:
+    if role == "api":
+        return ApiWay(await Api(urls).__aenter__())
+    from sexton.torture.work.app import app  # what reads the settings
+
+    if role == "sql":
+        settings = app.settings
+        return SqlWay(settings.database_url or "", settings.schema, settings.patience)
+    return PythonWay(app)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A client that enqueues until SIGTERM.")
+    parser.add_argument("--role", choices=ROLES, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rate", type=float, default=10.0, help="requests a second")
+    parser.add_argument("--url", action="append", default=[], help="of the API; again for each")
+    parser.add_argument("--burst", type=int, default=200, help="jobs of one request of a flood")
+    parser.add_argument("--tenant", default="acme", help="whom a remote worker works for")
+    given = parser.parse_args()
+    if given.role == "remote":
+        from sexton.torture.work import remote
+
+        asyncio.run(remote.run(given.url, given.tenant))
+    else:
+        asyncio.run(run(given.role, given.seed, given.rate, given.url, given.burst))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What was acknowledged and is not there, and what was refused and is."""
+
+from ..tampering import SECOND, Line, Tampered, found_by
+
+
+def _ask(run: Tampered, verb: str) -> Line:
+    return next(each for each in run.acks if each.get("verb") == verb)
+
+
+def _ack(run: Tampered, verb: str) -> Line:
+    n = _ask(run, verb)["n"]
+    return next(each for each in run.acks if each["event"] == "ack" and each["n"] == n)
+
+
+def _enqueued(run: Tampered, id: str) -> tuple[Line, Line]:
+    """Both lines of an enqueue."""
+    ask = next(
+        each
+        for each in run.acks
+        if each.get("verb") == "enqueue" and each["body"]["jobs"][0]["payload"]["id"] == id
+    )
+    return ask, next(each for each in run.acks if each["event"] != "ask" and each["n"] == ask["n"])
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_job_is_gone(run: Tampered) -> None:
+    _, ack = _enqueued(run, "quick-3")
+    run.drop_job(ack["answer"]["jobs"][0]["id"])
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_job_is_another_one(run: Tampered) -> None:
+    _, ack = _enqueued(run, "quick-3")
+    _, other = _enqueued(run, "quick-4")
+    ack["answer"]["jobs"][0]["id"] = other["answer"]["jobs"][0]["id"]
+
+
+@found_by("acknowledged-survives")
+def a_duplicate_of_another_key(run: Tampered) -> None:
+    ask, ack = next(
+        (ask, ack)
+        for ask, ack in (_enqueued(run, f"keyed-{nth}") for nth in range(4))
+        if ack["answer"]["jobs"][0]["duplicate"]
+    )
+    ask["body"]["jobs"][0]["key"] = "another"
+    assert ack["event"] == "ack"
+
+
+@found_by("acknowledged-survives")
+def a_refused_enqueue_made_a_job(run: Tampered) -> None:
+    _, ack = _enqueued(run, "quick-3")
+    ack |= {"event": "error", "unsure": False, "error": "refused"}
+
+
+@found_by("acknowledged-survives")
+def one_request_made_two_jobs(run: Tampered) -> None:
+    _, ack = _enqueued(run, "quick-3")
+    run.double_job(ack["answer"]["jobs"][0]["id"])
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_pause_never_was(run: Tampered) -> None:
+    _ask(run, "pause")["body"]["reason"] = "another"
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_resume_never_was(run: Tampered) -> None:
+    """As if it had been asked for, and answered, in the middle of the pause."""
+    paused = _ack(run, "pause")["at"]
+    resume, answer = _ask(run, "resume"), _ack(run, "resume")
+    resume["at"], answer["at"] = paused + SECOND // 2, paused + SECOND
+    answer["answer"] = {}
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_cancel_never_was(run: Tampered) -> None:
+    _ask(run, "cancel_schedule")["subject"] = "cron"
+    _ack(run, "cancel_schedule")["answer"] = {}
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_edit_never_was(run: Tampered) -> None:
+    _ask(run, "update")["body"]["payload"]["rev"] += 1
+
+
+@found_by("acknowledged-survives")
+def an_edit_says_something_else(run: Tampered) -> None:
+    _ask(run, "update")["body"]["when"][0]["anchor_us"] += 1000
+
+
+@found_by("acknowledged-survives")
+def a_version_that_never_was(run: Tampered) -> None:
+    _ack(run, "update")["answer"]["since_us"] += 1
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_trigger_never_was(run: Tampered) -> None:
+    _ack(run, "trigger")["answer"]["job"] = 10**9
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_backfill_never_was(run: Tampered) -> None:
+    _ask(run, "backfill")["body"]["to_us"] += 1
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_redrive_never_was(run: Tampered) -> None:
+    [*_, ack] = [_ack(run, "redrive")]
+    _, other = _enqueued(run, "quick-3")
+    ack["answer"]["jobs"][0]["id"] = other["answer"]["jobs"][0]["id"]
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_cancel_of_a_job_never_was(run: Tampered) -> None:
+    [someday] = run.all("job", payload="someday")
+    _ask(run, "cancel_job")["subject"] = someday["id"]
+
+
+@found_by("acknowledged-survives")
+def a_schedule_says_something_else_than_it_was_registered_with(run: Tampered) -> None:
+    [line] = run.rows("population", name="beat")
+    line["when"][0]["anchor_us"] += 1000
+
+
+@found_by("acknowledged-survives")
+def a_version_is_undone(run: Tampered) -> None:
+    [row] = run.rows("schedule", name="edited")
+    row["version"] -= 1

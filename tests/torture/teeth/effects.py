@@ -1,0 +1,97 @@
+"""Effects that overlap, happen twice, under other keys, or for another tenant."""
+
+from ..tampering import SECOND, Tampered, found_by
+
+
+@found_by("effects-apart")
+def an_attempt_begins_while_the_one_before_is_at_work(run: Tampered) -> None:
+    job = run.retried()
+    [failed] = run.effects_of(job, "fail")
+    [*_, second] = run.effects_of(job, "begin")
+    failed["at"] = second["at"] + SECOND
+
+
+@found_by("effects-once")
+def an_effect_happens_twice(run: Tampered) -> None:
+    lines = run.lines("dump/effect")
+    lines.append(lines[0])
+
+
+@found_by("effects-once")
+def an_effect_is_missing(run: Tampered) -> None:
+    run.lines("dump/effect").pop()
+
+
+@found_by("effects-once")
+def an_effect_of_a_stale_fence(run: Tampered) -> None:
+    run.lines("dump/effect")[0]["fence"] -= 1
+
+
+@found_by("idempotency-key")
+def another_key_for_the_second_attempt(run: Tampered) -> None:
+    [*_, last] = run.effects_of(run.retried())
+    last["idempotency_key"] += "-2"
+
+
+@found_by("idempotency-key")
+def two_jobs_under_one_key(run: Tampered) -> None:
+    one, two = [run.effects_of(each["id"]) for each in run.all("job", task="limited")[:2]]
+    for each in two:
+        each["idempotency_key"] = one[0]["idempotency_key"]
+
+
+@found_by("tenants-apart")
+def a_job_goes_to_another_tenant(run: Tampered) -> None:
+    [claim] = run.claims(run.succeeded_at_once("quick"))
+    claim["now"]["tenant"] += 1
+
+
+@found_by("tenants-apart")
+def a_fire_makes_a_job_of_another_tenant(run: Tampered) -> None:
+    """Of the first from its beginning to its end, though its schedule is another's."""
+    job = run.fires("cron", decision="fired")[1]["now"]["job"]
+    for each in run.changes:
+        if each["id"] == job and each["tab"] in ("job", "attempt") and each["now"]:
+            each["now"]["tenant"] = 1
+    for each in run.effects_of(job):
+        each["tenant"] = "default"
+
+
+@found_by("tenants-apart")
+def history_of_another_tenant(run: Tampered) -> None:
+    [attempt, *_] = run.all("attempt", outcome="succeeded")
+    attempt["now"]["tenant"] += 1
+
+
+@found_by("tenants-apart")
+def a_payload_that_was_meant_for_another(run: Tampered) -> None:
+    run.effects[-1]["tenant"] = "nobody"
+
+
+@found_by("tenants-apart")
+def a_worker_of_another_tenant_claims(run: Tampered) -> None:
+    [worker] = run.all("worker", "I", name="frozen")
+    worker["now"]["tenant"] = 2
+
+
+@found_by("tenants-apart")
+def a_delivery_to_another_tenant(run: Tampered) -> None:
+    line = run.effects[-1]
+    line["headers"] = {
+        "webhook-id": line["idempotency_key"],
+        "addressed": "nobody",
+        "verified": True,
+    }
+
+
+@found_by("tenants-apart")
+def a_delivery_that_is_not_signed(run: Tampered) -> None:
+    line = run.effects[-1]
+    key, tenant = line["idempotency_key"], line["tenant"]
+    line["headers"] = {"webhook-id": key, "addressed": tenant, "verified": False}
+
+
+@found_by("tenants-apart")
+def an_answer_with_a_job_of_another_tenant(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
+    ask["tenant"] = "default"

@@ -1,0 +1,213 @@
+"""Fires that were doubled, dropped, early, or by the wrong rule; reasons that are not true."""
+
+from ..tampering import SECOND, Line, Tampered, found_by
+
+# ── one job per fire ────────────────────────────────────────────────────────
+
+
+@found_by("one-job-per-fire")
+def a_fire_is_doubled(run: Tampered) -> None:
+    run.double_job(run.fires("beat", decision="fired")[2]["now"]["job"])
+
+
+@found_by("one-job-per-fire")
+def the_job_was_made_in_another_transaction(run: Tampered) -> None:
+    job = run.fires("beat", decision="fired")[2]["now"]["job"]
+    run.all("job", "I", job)[0]["tx"] += 10**6
+
+
+@found_by("one-job-per-fire")
+def the_schedule_moved_on_in_another_transaction(run: Tampered) -> None:
+    fire = run.fires("beat", decision="fired", kind="due")[2]
+    [move] = [each for each in run.all("due", "U", fire["id"]) if each["tx"] == fire["tx"]]
+    move["tx"] += 10**6
+
+
+@found_by("one-job-per-fire")
+def the_ledger_names_another_job(run: Tampered) -> None:
+    run.fires("beat", decision="fired")[2]["now"]["job"] = 10**9
+
+
+@found_by("one-job-per-fire")
+def a_task_is_told_of_another_fire(run: Tampered) -> None:
+    job = run.fires("beat", decision="fired")[2]["now"]["job"]
+    run.effects_of(job)[0]["fire_at"] += SECOND
+
+
+# ── every due fire is decided ───────────────────────────────────────────────
+
+
+@found_by("every-fire-decided")
+def a_fire_is_dropped(run: Tampered) -> None:
+    fire = run.fires("beat", decision="fired")[2]
+    at = fire["now"]["fire_at"]
+    run.drop("dump/fire", lambda each: (each["schedule"], each["fire_at"]) == (fire["id"], at))
+
+
+@found_by("every-fire-decided")
+def a_gap_is_shorter_than_what_was_missed(run: Tampered) -> None:
+    gap = max(
+        run.rows("gap", schedule=run.schedule("late"), decision="coalesced"),
+        key=lambda each: each["last"] - each["first"],
+    )
+    gap["last"] -= SECOND
+
+
+@found_by("every-fire-decided")
+def a_fire_is_fired_and_passed_over(run: Tampered) -> None:
+    schedule = run.schedule("beat")
+    row = run.rows("fire", schedule=schedule, kind="due", decision="fired")[1]
+    at = row["scheduled"]
+    [gap, *_] = run.rows("gap", schedule=run.schedule("late"), decision="coalesced")
+    run.lines("dump/gap").append({**gap, "schedule": schedule, "first": at, "last": at})
+
+
+@found_by("every-fire-decided")
+def a_schedule_is_stuck_at_the_end(run: Tampered) -> None:
+    move = run.all("due", "U", run.schedule("beat"))[-1]
+    move["now"]["next"] -= 17 * SECOND
+
+
+# ── reasons ─────────────────────────────────────────────────────────────────
+
+
+@found_by("reasons-hold")
+def an_overlap_that_was_none(run: Tampered) -> None:
+    fire = run.fires("beat", decision="fired", kind="due")[2]
+    run.drop_job(fire["now"]["job"])
+    fire["now"] |= {"job": None, "decision": "overlap"}
+
+
+@found_by("reasons-hold")
+def a_quota_that_was_not_reached(run: Tampered) -> None:
+    fire = run.fires("cron", decision="fired", kind="due")[1]
+    run.drop_job(fire["now"]["job"])
+    fire["now"] |= {"job": None, "decision": "quota"}
+
+
+@found_by("reasons-hold")
+def a_schedule_taken_for_late_too_soon(run: Tampered) -> None:
+    marks = [each for each in run.all("due", "U", late=True) if not each["was"]["late"]]
+    marks[0]["was"]["next"] = marks[0]["at"] - 9 * SECOND
+
+
+@found_by("reasons-hold")
+def a_misfire_skipped_that_was_to_be_made_up_for(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("late"), decision="coalesced")
+    gap["now"]["decision"] = "missed"
+
+
+@found_by("reasons-hold")
+def misfires_coalesced_that_were_to_be_skipped(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("none"), decision="missed")
+    gap["now"]["decision"] = "coalesced"
+
+
+@found_by("reasons-hold")
+def a_pause_that_was_none(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("late"), decision="coalesced")
+    gap["now"]["decision"] = "paused"
+
+
+# ── early ───────────────────────────────────────────────────────────────────
+
+
+@found_by("none-early")
+def a_fire_is_early(run: Tampered) -> None:
+    fire = run.fires("beat", decision="fired")[2]
+    fire["now"]["decided"] = fire["now"]["fire_at"] - 1
+
+
+@found_by("none-early")
+def a_fire_is_early_by_the_clock_of_the_database(run: Tampered) -> None:
+    fire = run.fires("beat", decision="fired", kind="due")[2]
+    fire["at"] = fire["now"]["fire_at"] - 1
+
+
+@found_by("none-early")
+def a_job_is_claimed_before_it_is_due(run: Tampered) -> None:
+    [claim] = run.claims(run.succeeded_at_once("quick"))
+    claim["was"]["due"] = claim["at"] + 1
+
+
+# ── the rule in force ───────────────────────────────────────────────────────
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_of_no_rule(run: Tampered) -> None:
+    run.fires("beat", decision="fired", kind="due")[2]["now"]["scheduled"] -= 1
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_by_the_rule_before_an_edit(run: Tampered) -> None:
+    """The old grid is 100 ms and more away from the new one."""
+    schedule = run.schedule("edited")
+    old = run.fires("edited", kind="due")[0]["now"]["scheduled"]
+    edit = run.all("schedule", "U", schedule, version=2)[0]
+    after = [each for each in run.fires("edited", kind="due") if each["seq"] > edit["seq"]][1]
+    after["now"]["scheduled"] -= (after["now"]["scheduled"] - old) % SECOND
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_after_a_pause(run: Tampered) -> None:
+    """The pause was written before the last fire, and not after it."""
+    schedule = run.schedule("paused")
+    pause = run.all("schedule", "U", schedule, state="paused")[0]
+    before = [each for each in run.fires("paused", kind="due") if each["seq"] < pause["seq"]][-1]
+    lines = run.changes
+    lines.remove(pause)
+    lines.insert(min(n for n, each in enumerate(lines) if each["tx"] == before["tx"]), pause)
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_with_another_jitter(run: Tampered) -> None:
+    fire = run.fires("wobbly", decision="fired", kind="due")[1]
+    job = fire["now"]["job"]
+    for each in (fire["now"], run.all("job", "I", job)[0]["now"], *run.effects_of(job)):
+        each["fire_at"] -= 1
+
+
+@found_by("by-the-rule-in-force")
+def a_trigger_after_an_acknowledged_cancel(run: Tampered) -> None:
+    trigger = run.all("fire", kind="trigger")[0]
+    schedule, last = trigger["id"], run.all("schedule", "U", trigger["id"])
+    before = [each for each in last if each["seq"] < trigger["seq"]][-1]
+    before["now"]["state"] = "cancelled"
+    run.acks.append(
+        {
+            **{"at": before["at"], "event": "ask", "n": 999, "verb": "cancel_schedule"},
+            **{"tenant": "default", "subject": "paused", "body": {}},
+        }
+    )
+    run.acks.append({"at": before["at"] + 1, "event": "ack", "n": 999, "answer": {}})
+    trigger["now"]["began"] = before["at"] + 2
+    assert run.schedule("paused") == schedule
+    # What the pause was acknowledged as, and how it ended, is another matter.
+    run.drop("acks", lambda each: each["n"] in _asked(run, "pause", "resume", "backfill"))
+    run.drop("dump/change", lambda each: each["tab"] == "gap" and each["id"] == schedule)
+    run.drop("dump/change", lambda each: each["tab"] == "fire" and _is_passed(each, schedule))
+
+
+def _asked(run: Tampered, *verbs: str) -> set[int]:
+    return {each["n"] for each in run.acks if each.get("verb") in verbs}
+
+
+def _is_passed(change: Line, schedule: int) -> bool:
+    passed = change["now"]["decision"] in ("paused", "superseded")
+    return bool(change["id"] == schedule and passed)
+
+
+# ── overlap ─────────────────────────────────────────────────────────────────
+
+
+@found_by("overlap-policy")
+def jobs_of_a_schedule_that_may_not_overlap(run: Tampered) -> None:
+    for each in run.all("schedule", "I", run.schedule("crowd")):
+        each["now"]["said"]["overlap"] = "skip"
+
+
+@found_by("overlap-policy")
+def a_job_claimed_while_the_one_before_it_lives(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    someday = run.all("job", payload="someday")[0]
+    run.all("job", "I", job)[0]["now"]["after"] = someday["id"]

@@ -1,0 +1,144 @@
+"""Writes of those who may not any more: stale fences, terms, epochs and leases."""
+
+from ..tampering import SECOND, Tampered, found_by
+
+# ── fences ──────────────────────────────────────────────────────────────────
+
+
+@found_by("no-stale-write")
+def a_stale_fence_settles(run: Tampered) -> None:
+    job = run.retried()
+    first, last = run.all("attempt", "I", job)
+    last["now"]["fence"] = first["now"]["fence"]
+
+
+@found_by("no-stale-write")
+def a_job_succeeds_before_its_attempt_has_ended(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    [settled] = run.all("attempt", "I", job)
+    [end] = run.effects_of(job, "end")
+    end["at"] = settled["at"] + SECOND
+
+
+@found_by("no-stale-write")
+def a_job_succeeds_that_nobody_ran(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    run.drop("effects", lambda each: each["job"] == job)
+
+
+@found_by("no-stale-write")
+def a_running_job_is_claimed(run: Tampered) -> None:
+    [claim] = run.claims(run.succeeded_at_once("quick"))
+    claim["was"]["by"] = claim["now"]["by"] + 1
+    run.all("job", "I", claim["id"])[0]["now"]["by"] = claim["now"]["by"] + 1
+
+
+@found_by("no-stale-write")
+def a_claim_is_settled_twice(run: Tampered) -> None:
+    job = run.retried()
+    first, last = [each["now"]["fence"] for each in run.claims(job)]
+    claim = run.claims(job)[1]
+    for each in run.changes:
+        if each["id"] == job and each["tab"] in ("job", "attempt") and each["seq"] > claim["seq"]:
+            for part in (each["was"], each["now"]):
+                if part and part.get("fence") == last:
+                    part["fence"] = first
+    claim["now"] = {
+        **claim["was"],
+        "after": None,
+        "cancel": False,
+        "tenant": claim["now"]["tenant"],
+    }
+    claim["now"]["by"] = 1
+    run.drop("effects", lambda each: each["job"] == job and each["fence"] == last)
+
+
+# ── leases ──────────────────────────────────────────────────────────────────
+
+
+@found_by("no-stale-write")
+def a_job_is_reaped_from_a_worker_that_lives(run: Tampered) -> None:
+    [lost, *_] = run.all("attempt", outcome="lost")
+    lost["now"]["gone"] = False
+
+
+@found_by("no-stale-write")
+def a_worker_is_lost_before_its_lease_is_over(run: Tampered) -> None:
+    [lost, *_] = run.all("worker", "U", why="lost")
+    lost["was"]["lease"] = lost["at"] + 1
+
+
+@found_by("no-stale-write")
+def a_node_is_lost_before_its_lease_is_over(run: Tampered) -> None:
+    [lost, *_] = run.all("node", "U", why="lost")
+    lost["was"]["lease"] = lost["at"] + 1
+
+
+@found_by("no-stale-write")
+def a_worker_that_is_gone_renews_its_lease(run: Tampered) -> None:
+    [lost, *_] = run.all("worker", "U", why="lost")
+    was = {"lease": lost["now"]["lease"], "renewed": 0, "gone": lost["now"]["gone"]}
+    now = {**lost["now"], "lease": lost["now"]["lease"] + 10 * SECOND}
+    run.append("worker", "U", lost["id"], was, now, lost["at"] + SECOND)
+
+
+# ── terms and epochs ────────────────────────────────────────────────────────
+
+
+@found_by("no-stale-write")
+def a_node_fires_for_a_partition_that_it_lost(run: Tampered) -> None:
+    fire = run.fires("beat", kind="due", decision="fired")[1]
+    fire["was"]["owner"] += 1
+
+
+@found_by("no-stale-write")
+def a_node_fires_by_an_assignment_of_another_term(run: Tampered) -> None:
+    fire = run.fires("beat", kind="due", decision="fired")[1]
+    fire["was"]["term"] += 1
+
+
+@found_by("no-stale-write")
+def a_leader_of_a_past_term_catches_up(run: Tampered) -> None:
+    [fire, *_] = run.all("fire", kind="catch_up")
+    fire["now"]["term"] -= 1
+
+
+@found_by("no-stale-write")
+def a_stale_node_passes_fires_over(run: Tampered) -> None:
+    gap = next(each for each in run.all("gap") if each["now"]["node"] is not None)
+    gap["now"]["node"] += 1
+
+
+@found_by("one-owner")
+def a_partition_has_two_owners(run: Tampered) -> None:
+    [change, *_] = run.all("ownership", "U")
+    change["now"]["partitions"] = [*range(256)]
+
+
+@found_by("one-owner")
+def an_epoch_is_given_twice(run: Tampered) -> None:
+    first, second = [each for each in run.changes if each["tab"] == "ownership"][:2]
+    second["now"]["epoch"] = first["now"]["epoch"]
+
+
+@found_by("one-owner")
+def partitions_are_assigned_in_a_past_term(run: Tampered) -> None:
+    [change, *_] = run.all("ownership", "I")
+    change["was"]["term"] += 1
+
+
+@found_by("one-owner")
+def another_leads_while_the_lease_of_the_leader_holds(run: Tampered) -> None:
+    [*_, elected] = [
+        each
+        for each in run.all("leader", "U")
+        if each["was"]["node"] not in (None, each["now"]["node"])
+    ]
+    at = elected["at"] + SECOND
+    elected["was"] |= {"node_gone": None, "lease": None, "node_lease": at}
+
+
+@found_by("one-owner")
+def a_term_goes_back(run: Tampered) -> None:
+    [*_, elected] = run.all("leader", "U")
+    elected["now"]["term"] = elected["was"]["term"] = 0

@@ -1,0 +1,133 @@
+"""Crash points: a sample of them passes, and what judges them can say no."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+
+import asyncpg
+import pytest
+
+from sexton.torture.crash.point import WAYS, Point
+from sexton.torture.crash.steps import STEPS
+from sexton.torture.crash.sweep import Choice, report, sweep
+from sexton.torture.crash.verify import invariants
+
+ONE = 10**6  # of so many messages
+SEED = 5
+GROUPS = [
+    ["fire", "first_fire", "catch_up", "heartbeat"],
+    ["claim", "limit", "renew", "settle"],
+    ["answer", "transaction", "retry", "reap"],
+    ["handover", "takeover", "balance"],
+]
+
+# For each invariant: a state that it must not accept.
+NODE = """
+insert into sexton.node (name, host, pid, version, started_at, renewed_at, lease_until, lease_for)
+values ('n', 'h', 1, '0', now(), now(), now(), '1 s');
+"""
+FIRE = """
+insert into sexton.fire (
+    schedule_id, fire_at, scheduled_at, decided_at, job_id, term, node_id, decision, kind)
+values (1, now(), now(), now() - interval '%s', 1, 1, 1, 'fired', 'due');
+"""
+JOB = "insert into sexton.job (id, task) values (1, 't');"
+ATTEMPT = """
+insert into sexton.attempt (
+    job_id, fence, created_at, due_at, finished_at, attempt, outcome, next, task, queue)
+values (1, %s, now(), now(), now(), 1, 'succeeded', 'succeeded', 't', 'default');
+"""
+SABOTAGE = {
+    "one_job_per_fire": FIRE % "0 s",
+    "every_fire_decided": "insert into crash.expected_fire values (1, now())",
+    "none_early": FIRE % "1 s",
+    "fired_by_the_owner": FIRE % "0 s"
+    + """
+        insert into sexton.due (schedule_id, next_fire_at, anchor, rule_id, partition)
+        values (1, 'infinity', now(), 1, 1);
+        insert into crash.owned (at, node_id, partitions)
+        values (now() - interval '1 s', 1, '{0, 1}'), (now() - interval '1 ms', 1, '{0}')""",
+    "one_owner": NODE + "insert into sexton.ownership values (1, 1, 1, '{0, 1}')",
+    "terms_grow": "insert into crash.led (node_id, term) values (1, 2), (2, 2)",
+    "nothing_lost": "insert into crash.expected_job values (1, false)",
+    "terminal_is_terminal": ATTEMPT % 1
+    + "insert into crash.claimed (job_id, fence, attempt) values (1, 2, 2)",
+    "fences_grow": "insert into crash.claimed (job_id, fence) values (1, 7), (1, 6)",
+    "no_stale_settlement": "insert into crash.claimed (job_id, fence) values (1, 7);"
+    "insert into crash.settled (job_id, fence) values (1, 6)",
+    "every_claim_settled": "insert into crash.claimed (job_id, fence, attempt) values (1, 6, 1)",
+    "no_key_left": "insert into sexton.held_key (task, key, job_id) values ('t', 'k', 1)",
+    "effects_with_their_settlement": ATTEMPT
+    % 1
+    + "insert into crash.expected_job values (1, true);"
+    "insert into crash.effect values (1, 1), (1, 2)",
+    "limits_kept": """
+        insert into sexton.task (
+            name, queue, priority, max_attempts, retry_base, retry_factor, retry_cap, max_running,
+            declared_at)
+        values ('t', 'q', 0, 1, 1, 1, 1, 1, now());
+        insert into crash.claimed (job_id, fence, task) values (1, 1, 't'), (2, 2, 't')""",
+}
+
+
+@asynccontextmanager
+async def watched(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    try:
+        watch = resources.files("sexton.torture.crash").joinpath("watch.sql")
+        await connection.execute(watch.read_text())
+        yield connection
+    finally:
+        await connection.close()
+
+
+def test_every_invariant_has_a_sabotage() -> None:
+    assert SABOTAGE.keys() == invariants().keys()
+
+
+async def test_an_untouched_database_violates_nothing(database_url: str) -> None:
+    async with watched(database_url) as connection:
+        for name, statement in invariants().items():
+            assert not await connection.fetch(statement), name
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+async def test_an_invariant_notices_its_violation(database_url: str, name: str) -> None:
+    async with watched(database_url) as connection:
+        await connection.execute(SABOTAGE[name])
+        rows = await connection.fetch(invariants()[name])
+        assert rows, name
+        assert all(isinstance(row[0], str) for row in rows)
+
+
+async def test_two_owners_of_one_partition_are_noticed_at_their_commit(database_url: str) -> None:
+    async with watched(database_url) as connection:
+        await connection.execute(
+            "insert into sexton.ownership values (1, 1, 1, '{5}'), (2, 2, 1, '{5}')"
+        )
+        await connection.execute("delete from sexton.ownership")
+        [row] = await connection.fetch(invariants()["one_owner"])
+        assert row[0] == "partition 5 belonged to {1,2} at once"
+
+
+def test_every_point_belongs_to_one_of_the_samples() -> None:
+    every = {Point("fire", way, at) for way in WAYS for at in range(1, 42)}
+    samples = [
+        point for seed in range(200) for point in Choice(every=11, seed=seed).points("fire", 41)
+    ]
+    assert set(samples) == every
+    assert {*Choice().points("fire", 41)} == every
+
+
+def test_every_step_is_tried() -> None:
+    assert sorted(step for group in GROUPS for step in group) == sorted(STEPS)
+
+
+@pytest.mark.parametrize("steps", GROUPS, ids=lambda steps: steps[0])
+async def test_whatever_message_is_cut_nothing_is_lost_doubled_or_stale(steps: list[str]) -> None:
+    """One message of each step in each way; `python -m sexton.torture.crash` tries them all."""
+    found = await sweep(Choice(steps, every=ONE, seed=SEED), looks=1)
+    assert not found.failed, "\n\n".join(map(report, found.failed))
+    reached = Counter(each.point.way for each in found.verdicts if each.reached)
+    assert reached.keys() == WAYS.keys(), found.table()

@@ -1,0 +1,129 @@
+"""The simulated protocol: nothing is ever violated, all recovers, every mutant is caught."""
+
+import inspect
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.store.connection import Address
+from sexton.torture.simulate.database import Database
+from sexton.torture.simulate.play import Failure, play, shrink, stage, sweep
+from sexton.torture.simulate.teeth import MUTANTS, SEEDS, Mutant, bite
+
+from .questions import QUESTIONS
+from .twin import Twin
+
+SQL = Path(inspect.getfile(Database)).parents[2] / "sql"
+STATES = 12
+
+
+@pytest.fixture(autouse=True)
+def _stage() -> Iterator[None]:
+    with stage():
+        yield
+
+
+# ── seeds ───────────────────────────────────────────────────────────────────
+
+
+def test_nothing_is_violated_however_many_faults_there_are() -> None:
+    tally = sweep(0, 3000, ("safety",))
+    assert not tally.failures, tally.failures[0].command
+    looked_at = {
+        *("acts", "assignments", "changes", "claims", "effects", "elections", "fires", "jobs"),
+        *("leaders", "lost workers", "settlements"),
+    }
+    assert looked_at == set(tally.seen), "an invariant that looked at nothing has proved nothing"
+    assert min(tally.seen.values()) > 100
+
+
+def test_all_is_well_soon_after_the_faults_are_over() -> None:
+    tally = sweep(0, 2000, ("liveness",))
+    assert not tally.failures, tally.failures[0].command
+    assert tally.slowest > 5.0, "nobody had to wait for a lease"
+
+
+def test_a_seed_tells_the_same_story_every_time() -> None:
+    for mode in ("safety", "liveness"):
+        first: list[str] = []
+        again: list[str] = []
+        play(11, mode, told=first)
+        play(11, mode, told=again)
+        assert first == again
+        assert len(first) > 50
+
+
+def test_another_process_tells_the_same_story(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sexton.torture.simulate", "--seed", "5", "--trace"]
+    stories = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert stories[0] == stories[1]
+    assert stories[0].count(b"\n") > 100
+
+
+def test_seeds_on_two_cores_are_the_same_seeds() -> None:
+    command = [sys.executable, "-m", "sexton.torture.simulate", "--seeds", "200", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    alone = sweep(0, 200, ("safety", "liveness"))
+    assert f"200 seeds (safety, liveness), {alone.steps:,} steps" in done.stdout
+    assert "0 violations" in done.stdout
+
+
+# ── teeth ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught(mutant: Mutant) -> None:
+    bitten = bite(mutant)
+    assert bitten.failure is not None, f"{mutant.what} Nobody noticed in {SEEDS} seeds."
+
+
+def test_a_failing_seed_is_shrunk_to_the_blows_that_it_takes() -> None:
+    mutant = next(each for each in MUTANTS if each.name == "ReapsTheLiving")
+    failure = bite(mutant).failure
+    assert failure is not None
+    smallest = shrink(failure, mutant.cast)
+    again = play(smallest.seed, smallest.mode, mutant.cast, smallest.without)
+    assert isinstance(again, Failure)
+    assert again.what == smallest.what
+    assert again.invariant == failure.invariant
+    assert f"--seed {failure.seed} --mode safety" in smallest.command
+
+
+# ── the model is what PostgreSQL does ───────────────────────────────────────
+
+
+def test_every_modelled_statement_names_its_sql() -> None:
+    named = 0
+    for _, method in inspect.getmembers(Database, inspect.isfunction):
+        said = (method.__doc__ or "").split(":")[0].split(",")[0]
+        if said.endswith(".sql"):
+            assert (SQL / said).exists(), said
+            named += 1
+    assert named >= 24
+
+
+async def test_the_model_answers_and_does_what_postgresql_does(address: Address) -> None:
+    twin = Twin(address)
+    await twin.prepare()
+    try:
+        for asked in QUESTIONS:
+            for n in range(STATES):
+                dice = random.Random(f"{asked.__name__} {n}")
+                twin.scatter(dice)
+                await twin.load()
+                real, modelled = await asked(twin, dice)
+                where = f"{asked.__name__}, state {n}"
+                assert real == modelled, where
+                assert await twin.read() == twin.modelled(), where
+    finally:
+        await twin.line.close()

@@ -1,0 +1,398 @@
+"""The workload itself: tasks do what they say, notes are taken, descriptions are true."""
+
+import base64
+import hmac
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sexton import Sexton
+from sexton.targets.http.sign import fresh_secret, secret_bytes, signature
+from sexton.torture.work.clock import from_us, now_us, to_us
+from sexton.torture.work.journal import read_all
+from sexton.torture.work.operators import VERBS
+from sexton.torture.work.population import MISFIRES, OVERLAPS, Shape, population
+from sexton.torture.work.prepare import fresh_secret_key, prepare
+from sexton.torture.work.webhook import genuine
+
+from ..support.postgres import Postgres
+from .oracle import SECOND, promised, ranges_of
+from .workplace import LEASE, Line, Workplace, acknowledged, open_asks, shown, until, workplace
+
+# What is enqueued of each task, and what is to be in the effect log then.
+DONE, ONCE_FAILED = ["begin", "end"], ["begin", "fail", "begin", "end"]
+DEAD, TAKEN_OVER = ["begin", "fail"], ["begin", "effect"]
+TASKS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "quick": ({}, DONE),
+    "quick_sync": ({}, DONE),
+    "apart": ({}, DONE),
+    "slow": ({"seconds": 0.3}, DONE),
+    "slow_sync": ({"seconds": 0.3}, DONE),
+    "long": ({"seconds": 1.5 * LEASE}, DONE),
+    "keyed": ({}, DONE),
+    "limited": ({"seconds": 0.1}, DONE),
+    "transactional": ({}, ["begin", "effect", "end"]),
+    "far": ({}, DONE),
+    "fails": ({"times": 2}, [*DEAD, *DEAD, *DONE]),
+    "fails_sync": ({"times": 1}, ONCE_FAILED),
+    "always_fails": ({}, [*DEAD, *DEAD, *DEAD]),
+    "permanent": ({}, DEAD),
+    "snoozes": ({"seconds": 0.5, "rest": 1.0}, ONCE_FAILED),
+    "hangs": ({}, [*DEAD, *DEAD]),
+    "hangs_sync": ({}, [*DEAD, *DEAD]),
+    "blocks": ({"seconds": 1.2 * LEASE}, DONE),
+    "burns": ({"seconds": 0.2}, DONE),
+    "burns_sync": ({"seconds": 0.2}, DONE),
+    "suicide_apart": ({"times": 1}, ["begin", *DONE]),
+}
+DELIVERIES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "sink ok": ({}, DONE),
+    "sink slow": ({"seconds": 0.2}, DONE),
+    "sink later": ({"times": 1, "seconds": 0.1}, [*TAKEN_OVER, "fail", *TAKEN_OVER, "end"]),
+    "sink fails_later": ({"seconds": 0.1}, [*TAKEN_OVER, "fail", *DONE]),
+    "rough fails": ({"times": 1}, ONCE_FAILED),
+    "rough busy": ({"times": 1}, ONCE_FAILED),
+    "rough refuses": ({}, DEAD),
+    "rough hangs": ({"times": 1}, ONCE_FAILED),
+}
+
+
+@pytest.fixture(scope="module")
+def place(server: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """At work, and with one job of each kind to begin with."""
+    url = server.create_database("torture_work")
+    with workplace(url, tmp_path_factory.mktemp("run")) as made:
+        for task, (more, _) in TASKS.items():
+            enqueue(made, task, f"one {task}", **more)
+        for called, (more, _) in DELIVERIES.items():
+            endpoint, answer = called.split()
+            task = made.tenant("acme").endpoints[endpoint]
+            enqueue(made, task, f"one {called}", answer=answer, **more)
+        yield made
+    server.drop_database("torture_work")
+
+
+def enqueue(place: Workplace, task: str, id: str, tenant: str = "acme", **more: Any) -> None:
+    payload = json.dumps({"id": id, "tenant": tenant, **more})
+    place.rows(
+        "select sexton.enqueue($1, $2::jsonb, key => $3, tenant_id => $4)",
+        *(task, payload, "a key" if task == "keyed" else None, place.tenant(tenant).id),
+    )
+
+
+def events(lines: list[Line]) -> list[str]:
+    return [line["event"] for line in lines]
+
+
+# ── tasks and deliveries ────────────────────────────────────────────────────
+
+
+def test_each_kind_of_task_does_what_it_says_and_writes_it_down(place: Workplace) -> None:
+    for task, (_, expected) in TASKS.items():
+        lines = until(task, place.of, f"one {task}", len(expected))
+        assert events(lines) == expected, shown(lines)
+        assert {line["task"] for line in lines} == {task}
+        assert {line["tenant"] for line in lines} == {"acme"}
+        assert len({line["idempotency_key"] for line in lines}) == 1
+        begun = [line for line in lines if line["event"] == "begin"]
+        attempts = [1, 1] if task == "snoozes" else [*range(1, len(begun) + 1)]
+        assert [line["attempt"] for line in begun] == attempts
+        fences = [line["fence"] for line in begun]
+        assert fences == sorted(set(fences))
+        assert {line["worker_pid"] for line in lines} == {place.processes["worker-1"].pid}
+    [begin, end] = place.of("one long")
+    assert end["at"] - begin["at"] > 1.4 * LEASE * SECOND
+    assert place.of("one keyed")[0]["key"] == "a key"
+
+
+def test_what_cannot_succeed_is_dead_in_the_end(place: Workplace) -> None:
+    names = ("always_fails", "permanent", "hangs", "hangs_sync")
+    wanted = {f"one {name}" for name in names}
+
+    def dead() -> bool:
+        rows = place.rows("select payload->>'id' as id from sexton.dead")
+        return wanted <= {row["id"] for row in rows}
+
+    until("dead", dead)
+
+
+def test_a_transactional_task_leaves_one_row_with_its_fence(place: Workplace) -> None:
+    [line, *_] = until("begun", place.of, "one transactional")
+    statement = "select fence, tenant from torture.effect where payload_id = $1"
+    [row] = until("written", place.rows, statement, "one transactional")
+    assert (row["fence"], row["tenant"]) == (line["fence"], "acme")
+
+
+def test_the_sink_answers_as_the_payload_asks(place: Workplace) -> None:
+    for called, (_, expected) in DELIVERIES.items():
+        lines = until(called, place.of, f"one {called}", len(expected))
+        assert events(lines) == expected, shown(lines)
+        assert all(line["headers"]["verified"] for line in lines)
+        assert {line["headers"]["idempotency-key"] for line in lines} == {
+            lines[0]["idempotency_key"]
+        }
+    [ask] = until("settled", _settled, place, "succeed", "one sink later")
+    assert ask["body"]["fence"] == place.of("one sink later")[-1]["fence"]
+
+
+def _settled(place: Workplace, verb: str, id: str) -> list[Line]:
+    [line, *_] = place.of(id)
+    return [
+        ask
+        for ask, _ in acknowledged(place.acks("sink"))
+        if (ask["verb"], ask["subject"]) == (verb, line["job"])
+    ]
+
+
+def test_the_sink_refuses_a_forged_signature_and_writes_it_down(place: Workplace) -> None:
+    tenant = place.tenant("birch")
+    body = b'{"id": "forged", "tenant": "birch"}'
+    stamp = str(now_us() // SECOND)
+
+    def posted(secret: str) -> int:
+        signed = signature([secret_bytes(secret)], "msg", stamp, body)
+        headers = {"webhook-id": "msg", "webhook-timestamp": stamp, "webhook-signature": signed}
+        return httpx.post(f"{place.sink}/birch/sink", content=body, headers=headers).status_code
+
+    assert posted(place.tenant("acme").secret) == 401
+    assert posted(tenant.secret) == 200
+    [forged, *rest] = place.of("forged")
+    assert (forged["event"], forged["why"]) == ("fail", "forged")
+    assert not forged["headers"]["verified"]
+    assert events(rest) == DONE
+
+
+def test_only_what_was_signed_with_the_secret_is_genuine() -> None:
+    secret, body, now = fresh_secret(), b'{"a": 1}', 1_800_000_000.0
+
+    def headers(key: str, id: str = "msg", at: float = now) -> dict[str, str]:
+        signed = signature([secret_bytes(key)], id, str(int(at)), body)
+        return {"webhook-id": id, "webhook-timestamp": str(int(at)), "webhook-signature": signed}
+
+    good = headers(secret)
+    assert genuine(secret, good, body, now)
+    two = f"{headers(fresh_secret())['webhook-signature']} {good['webhook-signature']}"
+    assert genuine(secret, {**good, "webhook-signature": two}, body, now)
+    raw = hmac.digest(secret_bytes(secret), b"msg.1800000000." + body, "sha256")
+    for wrong in (
+        headers(fresh_secret()),
+        {**good, "webhook-id": "other"},
+        {**good, "webhook-timestamp": "1800000001"},
+        {**good, "webhook-timestamp": "now"},
+        {**good, "webhook-signature": base64.b64encode(raw).decode()},
+        {**good, "webhook-signature": "v2," + base64.b64encode(raw).decode()},
+        {**good, "webhook-signature": "v1,not base64"},
+        {**good, "webhook-signature": ""},
+        headers(secret, at=now - 301),
+        {},
+    ):
+        assert not genuine(secret, wrong, body, now), wrong
+    assert not genuine(secret, good, b'{"a": 2}', now)
+
+
+# ── the population ──────────────────────────────────────────────────────────
+
+
+def test_the_same_seed_draws_the_same_population_and_another_does_not() -> None:
+    shape = Shape(begins=1_800_000_000 * SECOND, seconds=900)
+    drawn = [each.line(0, 0, each.task) for each in population(7, shape)]
+    assert drawn == [each.line(0, 0, each.task) for each in population(7, shape)]
+    assert drawn != [each.line(0, 0, each.task) for each in population(8, shape)]
+    assert 2000 < len(drawn) < 5000
+    assert 110 <= sum(line["rate"] for line in drawn) < 112
+    policies = Counter((line["overlap"], line["misfire"]) for line in drawn)
+    assert len(policies) == len(OVERLAPS) * len(MISFIRES)
+    assert min(policies.values()) > 100
+    assert min(Counter(line["tenant"] for line in drawn).values()) > 200
+
+
+async def test_the_description_agrees_with_what_the_engine_previews(
+    database_url: str, tmp_path: Path
+) -> None:
+    made = await prepare(
+        database_url,
+        tmp_path,
+        seed=11,
+        seconds=120,
+        secret_key=fresh_secret_key(),
+        fires_per_second=15,
+    )
+    lines = read_all(tmp_path / "dump" / "population.jsonl")
+    calendars = ranges_of(read_all(tmp_path / "dump" / "calendars.jsonl"))
+    after, end = made.begins, made.begins + 120 * SECOND
+    kinds: Counter[str] = Counter()
+    fires = 0
+    async with Sexton(database_url) as app:
+        for line in lines:
+            expected = promised(line, calendars, after, end)
+            found = await app.schedules.preview(
+                line["name"], tenant=line["tenant"], from_=from_us(after), count=len(expected) + 1
+            )
+            previewed = {to_us(each.scheduled_at): to_us(each.fire_at) for each in found}
+            within = {at: fire for at, fire in previewed.items() if at <= end}
+            assert within == expected, line
+            fires += len(expected)
+            jitter = (line["jitter"] or {}).get("kind", "steady")
+            bounded = line["starts_us"] or line["ends_us"]
+            kinds.update({*line["options"]} | {jitter} | ({"bounded"} if bounded else set()))
+    assert 0.6 * 120 * 15 < fires < 1.4 * 120 * 15
+    wanted = ("cron", "every", "at", "any", "random", "fixed", "exclude", "only", "bounded")
+    assert all(kinds[kind] for kind in (*wanted, "max_fires", "grace")), kinds
+
+
+def test_fires_are_in_the_effect_log_at_the_instants_of_the_description(place: Workplace) -> None:
+    described = {line["payload"]["id"]: line for line in place.lines("population")}
+    calendars = ranges_of(place.lines("calendars"))
+
+    def fired() -> list[Line]:
+        lines = [
+            line
+            for line in place.effects("begin")
+            if line["schedule"] and line["payload"].get("rev") == 0
+        ]
+        return lines if len({line["schedule"] for line in lines}) >= 40 else []
+
+    for line in until("fires", fired):
+        said = described[line["payload"]["id"]]
+        assert line["schedule"] == said["name"]
+        assert line["task"] == said["task"]
+        assert line["tenant"] == said["tenant"]
+        at = line["fire_at"]
+        near = promised(said, calendars, at - 5 * SECOND, at + 1)
+        assert at in near.values(), (line, said)
+        assert line["at"] >= at
+        assert not line["catch_up"]
+
+
+# ── clients and operators ───────────────────────────────────────────────────
+
+
+def test_every_way_to_enqueue_is_acknowledged_and_what_was_is_there(place: Workplace) -> None:
+    for role in ("python", "sql", "api"):
+        place.client(f"by-{role}", role, "--rate", "60")
+    place.client("by-flood", "flood", "--rate", "2", "--burst", "50")
+    remote = place.client("remote-1", "remote", "--tenant", "acme")
+
+    def enough(name: str) -> bool:
+        asked = [ask for ask, _ in acknowledged(place.acks(name))]
+        return len(asked) >= 40 and {"enqueue", "enqueue_many"} == {ask["verb"] for ask in asked}
+
+    for name in ("by-python", "by-sql", "by-api"):
+        until(name, enough, name)
+    until("the flood", _answered, place, "by-flood", 2)
+    until("the remote worker", lambda: place.effects("end", task="far", worker_pid=remote.pid))
+    for name in ("by-python", "by-sql", "by-api", "by-flood", "remote-1"):
+        place.end(name)
+    duplicates = 0
+    for name in ("by-python", "by-sql", "by-api", "by-flood"):
+        lines = place.acks(name)
+        assert not open_asks(lines)
+        made = [
+            (ask["tenant"], job) for ask, answer in acknowledged(lines) for job in answer["jobs"]
+        ]
+        assert _there(place, [(tenant, job["id"]) for tenant, job in made])
+        duplicates += sum(job["duplicate"] for _, job in made)
+    assert duplicates
+    _demand_taken_back(place, place.acks("by-sql"))
+
+
+def _there(place: Workplace, jobs: list[tuple[str, int]]) -> bool:
+    """Whether each of these is there, live, dead or in history, and its tenant's."""
+    rows = place.rows(
+        "select id, tenant_id from sexton.job union select job_id, tenant_id from sexton.dead "
+        "union select job_id, tenant_id from sexton.attempt"
+    )
+    known = {(row["id"], row["tenant_id"]) for row in rows}
+    return {(id, place.tenant(tenant).id) for tenant, id in jobs} <= known
+
+
+def _demand_taken_back(place: Workplace, lines: list[Line]) -> None:
+    asks = {line["n"]: line for line in lines if line["event"] == "ask"}
+    refused = [asks[line["n"]] for line in lines if line["event"] == "error"]
+    assert refused
+    assert not any(line["unsure"] for line in lines if line["event"] == "error")
+    ids = {job["payload"]["id"] for ask in refused for job in ask["body"]["jobs"]}
+    assert not any(line["payload"].get("id") in ids for line in place.effects())
+
+
+def test_a_client_killed_with_9_leaves_at_most_one_ask_without_an_answer(
+    place: Workplace,
+) -> None:
+    process = place.client("killed", "python", "--rate", "1000")
+    until("answers", _answered, place, "killed", 50)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lines = place.acks("killed")
+    assert len(open_asks(lines)) <= 1
+    jobs = [
+        (ask["tenant"], job["id"]) for ask, answer in acknowledged(lines) for job in answer["jobs"]
+    ]
+    assert _there(place, jobs)
+
+
+def _answered(place: Workplace, name: str, least: int) -> bool:
+    return len(acknowledged(place.acks(name))) >= least
+
+
+def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workplace) -> None:
+    names = ("operator-1", "operator-2")
+    for nth, via in enumerate(("python", "api")):
+        where = ("--nth", str(nth), "--of", "2")
+        place.operator(names[nth], via, "--rate", "40", *where)
+
+    def everything(name: str) -> bool:
+        return {*VERBS} <= {ask["verb"] for ask, _ in acknowledged(place.acks(name))}
+
+    for name in names:
+        until(f"{name} does everything", everything, name)
+    for name in names:
+        place.end(name)
+    said = {
+        (row["reason"], row["rev"])
+        for row in place.rows(
+            "select reason, (payload->>'rev')::bigint as rev from sexton.schedule union "
+            "select reason, (payload->>'rev')::bigint from sexton.schedule_version"
+        )
+    }
+    reasons, revisions = {reason for reason, _ in said}, {rev for _, rev in said}
+    backfills = {row["id"] for row in place.rows("select id from sexton.backfill")}
+    triggered = place.rows("select job_id from sexton.fire where kind = 'trigger'")
+    jobs = {row["job_id"] for row in triggered}
+    for name in names:
+        lines = place.acks(name)
+        assert not open_asks(lines)
+        assert not any(line["unsure"] for line in lines if line["event"] == "error"), name
+        for ask, answer in acknowledged(lines):
+            match ask["verb"]:
+                case "update" | "add":
+                    assert ask["body"]["payload"]["rev"] in revisions, ask
+                case "pause":
+                    assert ask["body"]["reason"] in reasons, ask
+                case "backfill":
+                    assert answer["id"] in backfills, ask
+                case "trigger":
+                    assert answer["job"] in jobs, ask
+
+
+# ── last, because it ends the worker ────────────────────────────────────────
+
+
+def test_a_suicide_takes_its_worker_along_and_succeeds_at_the_next(place: Workplace) -> None:
+    worker = place.processes["worker-1"]
+    enqueue(place, "suicide", "one suicide", times=1)
+    until("the worker is dead", lambda: worker.poll() is not None)
+    assert worker.returncode == -signal.SIGKILL
+    died_at = time.monotonic()
+    place.start_worker()
+    lines = until("done all the same", place.of, "one suicide", 3)
+    assert time.monotonic() - died_at < 10 * LEASE
+    assert events(lines) == ["begin", *DONE]
+    assert [line["attempt"] for line in lines] == [1, 2, 2]
+    assert lines[0]["worker_pid"] == worker.pid != lines[1]["worker_pid"]

@@ -1,0 +1,1 @@
+"""For the repository only: peers under the same faults, and mutants of the engine."""

@@ -1,0 +1,1 @@
+"""Side by side: the same schedules and the same faults for Sexton and for its peers."""

@@ -1,0 +1,1 @@
+"""How each system is set up and run, as its own manual says."""
