@@ -9,7 +9,7 @@ import asyncpg
 
 from sexton.domain.change import resumed, stopped, updated
 from sexton.domain.fires import LATE_AFTER
-from sexton.domain.job import PRIORITIES
+from sexton.domain.job import PRIORITIES, Claim
 from sexton.domain.outcome import PLAIN_SUCCESS, Failed, Lost, Outcome, Released, Snoozed
 from sexton.domain.partition import EVERY, spread
 from sexton.domain.transitions import settle
@@ -24,22 +24,32 @@ from .twin import Twin
 Question = Callable[[Twin, random.Random], Awaitable[tuple[Any, Any]]]
 
 
+def _node(twin: Twin, dice: random.Random) -> int:
+    """Mostly one that lives."""
+    return dice.choice([*twin.model.nodes] * 5 + [7])
+
+
 async def _heartbeat(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
-    node = dice.randint(1, 6)
+    node = _node(twin, dice)
     real = await twin.store.cluster.heartbeat(node, None, 0, None)
     return real, twin.model.heartbeat(node)
 
 
-async def _register(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
-    _, now = await twin.store.cluster.register("new", "here", 1, "test", 3.0)
-    twin.model.register_node(3.0)
-    rows = await twin.store.source.fetch("select id from sexton.node where name = 'new'")
-    twin.model.nodes[rows[0][0]] = twin.model.nodes.pop(twin.model.node_id)
-    return now.timestamp(), twin.now
+async def _register_node(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
+    id, now = await twin.store.cluster.register("new", "here", 1, "test", 3.0)
+    return (id, now.timestamp()), twin.model.register_node(3.0)
+
+
+async def _register_worker(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
+    id = await twin.store.workers.register("new", ["default"], "test", 3.0)
+    gone = dice.randint(1, 4)
+    await twin.store.workers.leave(gone)
+    twin.model.leave(gone)
+    return id, twin.model.register_worker(3.0)
 
 
 async def _elect(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
-    node = dice.randint(1, 6)
+    node = _node(twin, dice)
     return await twin.store.cluster.elect(node), twin.model.elect(node)
 
 
@@ -55,7 +65,8 @@ async def _assign(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
     if seen and dice.random() < 0.15:
         seen.pop()
     nodes = [*model.nodes] if dice.random() < 0.9 else [1, 2]
-    lost = [id for id in nodes if model.nodes.get(id) and dice.random() < 0.2]
+    silent = [id for id, row in model.nodes.items() if row.lease_until <= twin.now]
+    lost = silent if dice.random() < 0.7 else dice.sample(nodes, dice.randint(0, len(nodes)))
     leads = model.leader.node if model.leader.node in model.nodes and dice.random() < 0.8 else None
     node = leads or dice.choice([*model.nodes, 8])
     term = dice.choice([model.leader.term, model.leader.term, model.leader.term + 1, None])
@@ -89,7 +100,8 @@ def _sorted(rows: list[DueRow]) -> list[DueRow]:
 
 
 async def _mark_late(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
-    guard = dataclasses.replace(_guard(twin, dice), epoch=dice.randint(1, 3))
+    node, owned = dice.choice([*twin.model.ownership.items()] or [(7, None)])
+    guard = Guard(node, owned.epoch if owned and dice.random() < 0.8 else 9, 1)
     real = await twin.store.due.mark_late(guard, EVERY, LATE_AFTER, 10)
     return real, twin.model.mark_late(guard, EVERY, LATE_AFTER)
 
@@ -150,14 +162,17 @@ async def _claim(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
         job.due_at += n / 1000  # equal ones have no order
     await twin.load()
     claims = await twin.store.jobs.claim("default", limit, worker, lanes, [BEGINNING] * len(lanes))
-    claims.sort(key=lambda claim: claim.fence)
-    return [_known(each) for each in claims], [
-        _known(each) for each in twin.model.claim(worker, limit)
-    ]
+    modelled = twin.model.claim(worker, limit)
+    fences = [sorted(each.fence for each in some) for some in (claims, modelled)]
+    for claim in claims:  # within a claim, who gets which is all the same
+        twin.model.jobs[claim.id].fence = claim.fence
+    return (_known(claims), fences[0]), (_known(modelled), fences[1])
 
 
-def _known(claim: Any) -> Any:
-    return (claim.id, claim.fence, claim.attempt, claim.schedule_id, claim.fire_at, claim.claimed)
+def _known(claims: list[Claim]) -> set[Any]:
+    return {
+        (each.id, each.attempt, each.schedule_id, each.fire_at, each.claimed) for each in claims
+    }
 
 
 async def _renew(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
@@ -220,6 +235,18 @@ async def _let_go(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
 
 
 QUESTIONS: list[Question] = [
-    *(_heartbeat, _register, _elect, _roster, _assign, _due, _mark_late, _late, _fire, _change),
+    *(
+        _heartbeat,
+        _register_node,
+        _register_worker,
+        _elect,
+        _roster,
+        _assign,
+        _due,
+        _mark_late,
+        _late,
+        _fire,
+        _change,
+    ),
     *(_claim, _renew, _lose, _orphans, _settle, _succeed, _cancel, _let_go),
 ]

@@ -19,7 +19,7 @@ from .questions import QUESTIONS
 from .twin import Twin
 
 SQL = Path(inspect.getfile(Database)).parents[2] / "sql"
-STATES = 12
+STATES = 20
 
 
 @pytest.fixture(autouse=True)
@@ -113,17 +113,12 @@ def test_every_modelled_statement_names_its_sql() -> None:
 
 
 async def test_the_model_answers_and_does_what_postgresql_does(address: Address) -> None:
-    twin = Twin(address)
-    await twin.prepare()
-    try:
+    async with Twin.born(address) as twin:
         for asked in QUESTIONS:
             for n in range(STATES):
                 dice = random.Random(f"{asked.__name__} {n}")
-                twin.scatter(dice)
-                await twin.load()
+                await twin.scatter(dice)
                 real, modelled = await asked(twin, dice)
                 where = f"{asked.__name__}, state {n}"
                 assert real == modelled, where
                 assert await twin.read() == twin.modelled(), where
-    finally:
-        await twin.line.close()

@@ -18,11 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
-from sexton.embedded import guard
 from sexton.errors import ConfigurationError
 from sexton.store.connection import Address
 from sexton.store.migrations import migrate
 from sexton.torture.stand import Role, Stand, StandError, roles, tree
+from sexton.torture.stand.scratch import scratch
 from sexton.torture.stand.way import address_of, through
 
 from ..support.processes import ROOT, until
@@ -201,10 +201,13 @@ async def test_nothing_outlives_a_rig_that_is_killed(folder: Path) -> None:
         assert all(alive(pid) for pid in family)
         rig.kill()
     await until(lambda: not any(alive(pid) for pid in family), 20)
-    for lock in folder.glob("sexton-torture-*/?/server.lock"):
-        held = os.open(lock, os.O_RDWR)
-        assert not guard.server_alive(held)
-        os.close(held)
+    [left] = folder.glob("sexton-torture-*")
+    with scratch(folder) as fresh:
+        assert [*folder.glob("sexton-torture-*")] == [fresh], "the next rig clears its data away"
+        with scratch(folder) as beside:
+            assert fresh.exists(), "but not that of a rig that lives"
+    assert not left.exists()
+    assert not beside.exists()
 
 
 def test_an_operators_url_leads_through_a_proxy_or_is_refused() -> None:

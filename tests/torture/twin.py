@@ -2,20 +2,21 @@
 
 import math
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+import asyncpg
+
 from sexton.domain.job import instant
-from sexton.domain.partition import PARTITIONS
 from sexton.store import Store
-from sexton.store.cluster import Ownership
 from sexton.store.connection import Address
 from sexton.store.source import Line
 from sexton.testing import ManualClock
 from sexton.torture.simulate import rules
-from sexton.torture.simulate.database import Database
-from sexton.torture.simulate.tables import FireRow, JobRow, LeaseRow, ScheduleRow
-from sexton.torture.simulate.watch import Watch
+
+from .scatter import scattered
 
 TABLES = (
     *("node", "ownership", "schedule", "schedule_version", "due", "fire", "gap", "job", "worker"),
@@ -30,16 +31,18 @@ values ('t', 'default', 0, 3, 0.5, 2, 1, now())
 """
 NODE = """
 insert into sexton.node (
-    id, name, host, pid, version, started_at, renewed_at, lease_until, lease_for, gone_at, gone_why)
+    id, name, host, pid, version, started_at, renewed_at, lease_until, lease_for)
 overriding system value
-values ($1, $1::text, 'here', 1, 'test', now(), now(), $2, $3 * interval '1 second', $4, $5)
+values (
+    $1, $1::integer::text, 'here', 1, 'test', now(), now(), $2,
+    $3::double precision * interval '1 second')
 """
 LEADER = "update sexton.leader set node_id = $1, term = $2, lease_until = $3::text::timestamptz"
 OWNERSHIP = "insert into sexton.ownership values ($1, $2, $3, $4)"
 SCHEDULE = """
 insert into sexton.schedule (
     id, name, version, since, created_at, state, rule_id, anchor, task, said)
-values ($1, $1::text, $2, $3, $3, $4, $5, $6, 't', '{}')
+values ($1, $1::bigint::text, $2, $3, $3, $4, $5, $6, 't', '{}')
 """
 DUE = """
 insert into sexton.due (
@@ -60,12 +63,16 @@ WORKER = """
 insert into sexton.worker (
     id, name, queues, version, started_at, renewed_at, lease_until, lease_for, gone_at, gone_why)
 overriding system value
-values ($1, $1::text, '{default}', 'test', now(), now(), $2, $3 * interval '1 second', $4, $5)
+values (
+    $1, $1::integer::text, '{default}', 'test', now(), now(), $2, interval '3 seconds',
+    $3::timestamptz, case when $3::timestamptz is not null then 'lost' end)
 """
 SEQUENCES = """
-select setval('sexton.epoch', greatest($1, 1), $1 > 0),
-    setval('sexton.fence', greatest($2, 1), $2 > 0),
-    setval('sexton.job_id', greatest($3, 1), $3 > 0)
+select setval('sexton.epoch', greatest($1::bigint, 1), $1 > 0),
+    setval('sexton.fence', greatest($2::bigint, 1), $2 > 0),
+    setval('sexton.job_id', greatest($3::bigint, 1), $3 > 0),
+    setval(pg_get_serial_sequence('sexton.node', 'id'), $4),
+    setval(pg_get_serial_sequence('sexton.worker', 'id'), $5)
 """
 READ = {
     "nodes": "select id, lease_until from sexton.node where gone_at is null",
@@ -91,66 +98,92 @@ READ = {
 }
 
 
-class Unwatched(Watch):
-    """Random states come from nowhere: there is nothing to hold them against."""
-
-    def __getattribute__(self, name: str) -> Any:
-        return lambda *_: None
-
-
 class Twin:
     """Both of them, with the same rows."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, line: Line, connection: asyncpg.Connection) -> None:
         self.clock = ManualClock()
-        self.line = Line(address)
-        self.store = Store(self.line, "sexton", self.clock)
+        self.store = Store(line, "sexton", self.clock)
+        self.connection = connection
         self.now = self.clock.now.timestamp()
-        self.model = Database(Unwatched(), self.now)
+        self.model = scattered(self.now, random.Random(0))
 
-    async def prepare(self) -> None:
-        """What does not change."""
-        await self.store.source.fetch(TASK)
-        for id in rules.IDS:
-            await self.store.source.fetch(RULE, id, rules.text_of(id))
-        await self.store.history.make_buckets()
+    @classmethod
+    @asynccontextmanager
+    async def born(cls, address: Address) -> AsyncIterator["Twin"]:
+        """With what does not change: rules, a task, buckets."""
+        line, connection = Line(address), await asyncpg.connect(address.url)
+        twin = cls(line, connection)
+        try:
+            await connection.execute(TASK)
+            await connection.executemany(RULE, [(id, rules.text_of(id)) for id in rules.IDS])
+            await twin.store.history.make_buckets()
+            yield twin
+        finally:
+            connection.terminate()
+            await line.close()
+
+    async def scatter(self, dice: random.Random) -> None:
+        """Another state, in both."""
+        self.model = scattered(self.now, dice)
+        await self.load()
 
     async def load(self) -> None:
         """Make the real one what the modelled one is."""
-        model, fetch = self.model, self.store.source.fetch
-        for statement in WIPE.rstrip(";").split(";"):
-            await fetch(statement)
-        for id, node in model.nodes.items():
-            await fetch(NODE, id, instant(node.lease_until), node.lease_for, None, None)
+        model, many = self.model, self.connection.executemany
+        await self.connection.execute(WIPE)
         leader = model.leader
-        await fetch(LEADER, leader.node, leader.term, _text(leader.lease_until))
-        for id, owned in model.ownership.items():
-            await fetch(OWNERSHIP, id, owned.epoch, owned.term, owned.partitions)
-        for row in model.schedules.values():
-            since, anchor = instant(row.since), instant(row.anchor)
-            await fetch(SCHEDULE, row.id, row.version, since, row.state, row.rule, anchor)
-            await fetch(
-                *(DUE, row.id, _text(row.next_fire), anchor, row.rule, row.stamp, row.late),
-                *(row.fires_left, row.last_job, row.live or None, row.partition),
-            )
-        for (schedule, at), fire in model.fires.items():
-            await fetch(FIRE, schedule, instant(at), fire.decision, fire.kind, fire.job)
-        for job in model.jobs.values():
-            await fetch(
-                *(JOB, job.id, instant(job.created_at), instant(job.due_at), job.schedule),
-                *(_at(job.fire_at), job.after_job, job.fence, job.claimed_by, _at(job.claimed_at)),
-                *(job.attempt, self.clock.now if job.cancel_requested else None),
-            )
-        for id, worker in model.workers.items():
-            await fetch(WORKER, id, instant(worker.lease_until), worker.lease_for, None, None)
-        for id, gone_at in model.gone_workers.items():
-            await fetch(WORKER, id, instant(gone_at), 3.0, instant(gone_at), "lost")
-        await fetch(SEQUENCES, model.epoch, model.fence, model.job_id)
+        await many(LEADER, [(leader.node, leader.term, _text(leader.lease_until))])
+        await many(
+            NODE, [(id, _at(row.lease_until), row.lease_for) for id, row in model.nodes.items()]
+        )
+        await many(
+            OWNERSHIP,
+            [(id, row.epoch, row.term, row.partitions) for id, row in model.ownership.items()],
+        )
+        schedules = model.schedules.values()
+        await many(
+            SCHEDULE,
+            [
+                (row.id, row.version, _at(row.since), row.state, row.rule, _at(row.anchor))
+                for row in schedules
+            ],
+        )
+        await many(
+            DUE,
+            [
+                (
+                    *(row.id, _text(row.next_fire), _at(row.anchor), row.rule, row.stamp),
+                    *(row.late, row.fires_left, row.last_job, row.live or None, row.partition),
+                )
+                for row in schedules
+            ],
+        )
+        await many(
+            FIRE,
+            [(key[0], _at(key[1]), *row[:2], row.job) for key, row in model.fires.items()],
+        )
+        await many(
+            JOB,
+            [
+                (
+                    *(row.id, _at(row.created_at), _at(row.due_at), row.schedule),
+                    *(_at(row.fire_at), row.after_job, row.fence, row.claimed_by),
+                    *(_at(row.claimed_at), row.attempt, _at(row.due_at, row.cancel_requested)),
+                )
+                for row in model.jobs.values()
+            ],
+        )
+        living = [(id, _at(row.lease_until), None) for id, row in model.workers.items()]
+        gone = [(id, _at(gone_at), _at(gone_at)) for id, gone_at in model.gone_workers.items()]
+        await many(WORKER, living + gone)
+        drawn = (model.epoch, model.fence, model.job_id, model.node_id, model.worker_id)
+        await many(SEQUENCES, [drawn])
 
     async def read(self) -> dict[str, set[Any]]:
         """The real one's rows."""
         return {
-            name: {tuple(map(_plain, row)) for row in await self.store.source.fetch(query)}
+            name: {tuple(map(_plain, row)) for row in await self.connection.fetch(query)}
             for name, query in READ.items()
         }
 
@@ -188,91 +221,9 @@ class Twin:
         }
         return {name: {tuple(map(_plain, row)) for row in found} for name, found in rows.items()}
 
-    # ── random states ───────────────────────────────────────────────────────
 
-    def scatter(self, dice: random.Random) -> None:
-        """Any small state, also one that the protocol would never reach."""
-        model = self.model = Database(Unwatched(), self.now)
-        self._scatter_nodes(model, dice)
-        self._scatter_schedules(model, dice)
-        self._scatter_jobs(model, dice)
-
-    def near(self, dice: random.Random, before: float = 4.0, after: float = 3.0) -> float:
-        """An instant around now, and often exactly now."""
-        halves = dice.randint(-round(2 * before), round(2 * after))
-        return self.now + halves / 2 if dice.random() < 0.8 else self.now
-
-    def _scatter_nodes(self, model: Database, dice: random.Random) -> None:
-        nodes = dice.sample(range(1, 7), dice.randint(0, 4))
-        model.node_id = 6
-        for id in nodes:
-            model.nodes[id] = LeaseRow(self.near(dice), 3.0)
-        model.leader.node = dice.choice([*nodes, None, 9])
-        model.leader.term = dice.randint(0, 3)
-        model.leader.lease_until = dice.choice([math.inf, math.inf, self.now - 3600])
-        owners = dice.sample(range(1, 7), dice.randint(0, 3))
-        every = [*range(PARTITIONS)]
-        dice.shuffle(every)
-        cuts = sorted(dice.sample(range(PARTITIONS), 2 * len(owners)))
-        for n, (first, last) in enumerate(_pairs(cuts)):
-            share = tuple(sorted(every[first:last]))
-            model.epoch += 1
-            model.ownership[owners[n]] = Ownership(model.epoch, model.leader.term, share)
-
-    def _scatter_schedules(self, model: Database, dice: random.Random) -> None:
-        for id in dice.sample(range(1, 500), dice.randint(1, 4)):
-            rule = dice.choice(rules.IDS)
-            period = rules.period_of(rule)
-            next_fire = (self.near(dice, 14.0, 2.0) // period) * period
-            row = ScheduleRow(id, id % PARTITIONS, rule, next_fire, stamp=dice.randint(0, 2))
-            row.anchor, row.since = 0.0, self.now - 30.0
-            row.late = dice.random() < 0.3
-            row.fires_left = dice.choice([None, None, 1, 2])
-            if dice.random() < 0.2:
-                row.state, row.next_fire, row.late = "paused", math.inf, False
-            model.schedules[id] = row
-            if dice.random() < 0.1 and row.next_fire < math.inf:
-                model.fires[id, row.next_fire] = FireRow(
-                    "missed", "due", None, None, None, self.now
-                )
-
-    def _scatter_jobs(self, model: Database, dice: random.Random) -> None:
-        for id in range(1, 5):
-            if dice.random() < 0.3:
-                model.gone_workers[id] = self.near(dice, 4.0, 0.0)
-            else:
-                model.workers[id] = LeaseRow(self.near(dice), 3.0)
-        model.worker_id = 4
-        for id in range(1, dice.randint(1, 7)):
-            schedule = dice.choice([None, *model.schedules])
-            job = JobRow(id, self.now - 20.0, self.near(dice), schedule)
-            job.attempt, job.fence = dice.randint(0, 2), dice.randint(0, 1) * id
-            if dice.random() < 0.5:
-                job.claimed_by, job.claimed_at = dice.randint(1, 4), self.near(dice, 4.0, 0.0)
-                job.fence, job.attempt = id, max(1, job.attempt)
-                job.cancel_requested = dice.random() < 0.3
-            elif schedule is not None and dice.random() < 0.4:
-                job.after_job = dice.randint(1, id)
-            if schedule is not None:
-                self._belongs(model.schedules[schedule], job, dice)
-            model.jobs[id] = job
-        model.job_id = model.fence = 7
-
-    def _belongs(self, row: ScheduleRow, job: JobRow, dice: random.Random) -> None:
-        job.fire_at = self.now - 20.0 - job.id
-        if rules.rule(row.rule).live_limit is None:
-            row.last_job = job.id
-        elif dice.random() < 0.8:
-            row.live = row.live if row.last_job is None else (*row.live, row.last_job)
-            row.last_job = job.id
-
-
-def _pairs(cuts: list[int]) -> list[tuple[int, int]]:
-    return list(zip(cuts[::2], cuts[1::2], strict=True))
-
-
-def _at(seconds: float | None) -> datetime | None:
-    return None if seconds is None else instant(seconds)
+def _at(seconds: float | None, given: bool = True) -> datetime | None:
+    return instant(seconds) if given and seconds is not None else None
 
 
 def _text(seconds: float) -> str:

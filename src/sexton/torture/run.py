@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import asyncpg
-
 from sexton import Sexton
 from sexton.errors import ConfigurationError
 from sexton.torture import capture
@@ -31,7 +29,6 @@ DRAIN_WITHIN = 60.0
 _LOOK_EVERY = 0.5
 _BEHIND = "select count(*) from {}.due where next_fire_at < clock_timestamp() - interval '2 s'"
 _BUSY = "select count(*) from {}.job where due_at <= clock_timestamp()"
-_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(frozen=True, slots=True)

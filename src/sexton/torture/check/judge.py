@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from sexton.torture.check.asks import AcknowledgedSurvives
@@ -83,6 +84,7 @@ class Verdict:
             ]
         return sorted(found[:SHOWN], key=lambda each: each.at)
 
+    @cached_property
     def timelines(self) -> list[tuple[Violation, list[str]]]:
         """Each with what happened around it; goes through the folder once more."""
         shown = self.shown

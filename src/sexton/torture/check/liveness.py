@@ -1,8 +1,13 @@
-"""How long things took, as distributions over the whole run; nothing here is a violation."""
+"""How long things took, as distributions over the whole run; nothing here is a violation.
+
+Who cannot take over because everybody else is down as well, or PostgreSQL is, says nothing about
+how long it takes: such cases are left out, and counted.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change, Line
@@ -13,15 +18,18 @@ UNDER_WAY = SECOND // 10
 LONGEST = 120 * SECOND
 _SILENCED = ("half_open", "blackhole")
 _BACK = ("up", "promoted")
+_NOBODY = ("outage",)
+_NOTHING = ("outage", "restart", "immediate", "kill9", "promote", "connections")
 
 
 @dataclass(slots=True)
 class Figure:
-    """Seconds, of as many cases as there were."""
+    """Seconds, of as many cases as there were; `left_out` are those that say nothing."""
 
     name: str
     means: str
     seconds: list[float] = field(default_factory=list)
+    left_out: int = 0
 
     def at(self, share: float) -> float | None:
         """So many of all took no longer than this."""
@@ -34,7 +42,8 @@ class Figure:
     def line(self) -> Line:
         found = {name: self.at(share) for name, share in _SHARES.items()}
         rounded = {name: None if each is None else round(each, 4) for name, each in found.items()}
-        return {"name": self.name, "means": self.means, "count": len(self.seconds), **rounded}
+        counts = {"count": len(self.seconds), "left_out": self.left_out}
+        return {"name": self.name, "means": self.means, **counts, **rounded}
 
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -97,7 +106,7 @@ class Liveness:
             Figure("fire lag", "from its instant to the job", self._lag["due"]),
             Figure("misfire lag", "of those that were caught up", self._lag["catch_up"]),
             self._failover(),
-            Figure("silence", "from a lost node's last word to its successors", self._silence()),
+            self._silence(),
             self._orphans(),
             *self._recovery(),
             self._half_open(),
@@ -106,35 +115,33 @@ class Liveness:
     def _failover(self) -> Figure:
         """From the fault until the partitions of the node are others'."""
         figure = Figure("failover gap", "from kill -9 or SIGSTOP of a node to its successors")
-        for fault in self._begun("kill", "stop", "outage"):
+        for fault in self._begun("kill", "stop"):
             for id, node in self.world.nodes.items():
-                lived = node.started < fault["at"] and (node.gone or LONGEST + fault["at"])
-                if node.name != fault["target"] or not lived or lived < fault["at"]:
-                    continue
-                taken = self._taken.get(id)
-                if taken is not None and node.why == "lost" and taken - fault["at"] < LONGEST:
-                    figure.seconds.append((taken - fault["at"]) / SECOND)
+                taken, gone = self._taken.get(id), node.gone or fault["at"]
+                lived = node.started < fault["at"] <= gone and node.why == "lost"
+                if node.name == fault["target"] and lived and taken is not None:
+                    self._add(figure, fault["at"], taken, _NOTHING)
         return figure
 
-    def _silence(self) -> list[float]:
-        return [
-            (self._taken[id] - node.renewed) / SECOND
-            for id, node in self.world.nodes.items()
-            if node.why == "lost" and node.renewed is not None and id in self._taken
-        ]
+    def _silence(self) -> Figure:
+        figure = Figure("silence", "from a lost node's last word to its successors")
+        for id, node in self.world.nodes.items():
+            if node.why == "lost" and node.renewed is not None and id in self._taken:
+                self._add(figure, node.renewed, self._taken[id], _NOTHING)
+        return figure
 
     def _orphans(self) -> Figure:
         """Of first attempts: later ones wait for their retry on purpose."""
         figure = Figure("orphan rerun", "from a lost worker's last word to the next claim")
         for job in self.world.jobs.values():
-            claims = {each.fence: nth for nth, each in enumerate(job.claims)}
-            for settled in job.settled:
-                if settled.outcome != "lost" or settled.fence not in claims:
-                    continue
-                nth, worker = claims[settled.fence], self.world.workers.get(settled.worker or 0)
-                if nth or worker is None or worker.renewed is None or len(job.claims) < 2:
-                    continue
-                figure.seconds.append((job.claims[1].at - worker.renewed) / SECOND)
+            if len(job.claims) < 2 or not job.settled:
+                continue
+            first, (claimed, again) = job.settled[0], job.claims[:2]
+            worker = self.world.workers.get(first.worker or 0)
+            if (first.fence, first.outcome) != (claimed.fence, "lost") or worker is None:
+                continue
+            if worker.renewed is not None:
+                self._add(figure, worker.renewed, again.at, _NOTHING)
         return figure
 
     def _recovery(self) -> list[Figure]:
@@ -146,10 +153,10 @@ class Liveness:
         for name, times in (("fire", fires), ("claim", claims), ("settlement", settled)):
             figure = Figure(f"recovery: {name}", f"from PostgreSQL's return to the first {name}")
             for note in self.evidence.folder.faults:
-                if note["event"] == "note" and note.get("what") in _BACK:
-                    nth = bisect_right(times, note["at"])
-                    if note.get("target") == "postgres" and nth < len(times):
-                        figure.seconds.append((times[nth] - note["at"]) / SECOND)
+                is_back = note["event"] == "note" and note.get("what") in _BACK
+                nth = bisect_right(times, note["at"])
+                if is_back and note.get("target") == "postgres" and nth < len(times):
+                    self._add(figure, note["at"], times[nth], _NOBODY)
             found.append(figure)
         return found
 
@@ -160,8 +167,27 @@ class Liveness:
             times = self._fires.get(fault["target"]) or self._claims.get(fault["target"]) or []
             nth = bisect_right(times, fault["at"] + UNDER_WAY)
             if nth < len(times) and times[nth] - fault["at"] < LONGEST:
-                figure.seconds.append((times[nth] - fault["at"]) / SECOND)
+                self._add(figure, fault["at"], times[nth], _NOTHING)
         return figure
+
+    def _add(self, figure: Figure, first: int, last: int, unless: tuple[str, ...]) -> None:
+        for kind, begun, ended in self._faults:
+            if kind in unless and begun <= last and first <= ended:
+                figure.left_out += 1
+                return
+        figure.seconds.append((last - first) / SECOND)
+
+    @cached_property
+    def _faults(self) -> list[tuple[str, int, int]]:
+        """Each with when it began and when it was over."""
+        over = {
+            each["n"]: each["at"] for each in self.evidence.folder.faults if each["event"] == "end"
+        }
+        return [
+            (each["fault"], each["at"], over.get(each["n"], self.world.ended))
+            for each in self.evidence.folder.faults
+            if each["event"] == "begin"
+        ]
 
     def _begun(self, *kinds: str) -> list[Line]:
         return [

@@ -20,14 +20,15 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
         note = "" if each.checked else "   nothing to check"
         yield f"{each.name:<24}{each.checked:>12,}{each.count:>12,}{note}"
     yield ""
-    yield f"{'seconds':<24}{'cases':>8}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}"
+    yield f"{'seconds':<24}{'cases':>8}{'not':>6}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}"
     for figure in verdict.figures:
         line = figure.line
         found = "".join(_number(line[name]) for name in ("p50", "p90", "p99", "max"))
-        yield f"{figure.name:<24}{line['count']:>8,}{found}   {figure.means}"
+        cases = f"{line['count']:>8,}{line['left_out']:>6,}"
+        yield f"{figure.name:<24}{cases}{found}   {figure.means}"
     for why, many in verdict.unclear.items():
         yield f"{many} versions of schedules were not computed: {why}"
-    for violation, timeline in verdict.timelines():
+    for violation, timeline in verdict.timelines:
         yield ""
         yield f"VIOLATED {violation.invariant} at {clock(violation.at)}: {violation.what}"
         yield from (f"    {line}" for line in timeline)
@@ -61,7 +62,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
                 "schedule": violation.schedule,
                 "timeline": timeline,
             }
-            for violation, timeline in verdict.timelines()
+            for violation, timeline in verdict.timelines
         ],
     }
 

@@ -86,6 +86,11 @@ async def run(site: Site, step: Step, point: Point) -> Verdict:
         try:
             async with asyncio.timeout(LONGEST):
                 await step.prepare(there)
+        except (TooLate, TimeoutError) as error:
+            # A machine that is too busy to set the scene has not shown anything.
+            return Verdict(point, None, (), time.monotonic() - began, f"{error}\n{there.said()}")
+        try:
+            async with asyncio.timeout(LONGEST):
                 message = await _cut(there, step, point)
                 if message is not None:
                     replaced = await _recover(there, step, point.way)

@@ -5,17 +5,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-import asyncpg
-
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import Planned
 from sexton.torture.proxy import Blackhole, Fault, HalfOpen, Latency, Refuse, Trip
 from sexton.torture.stand import Process, Stand, StandError
+from sexton.torture.stand.errors import AWAY
 
 # What an orderly end may take beyond the grace that its tasks have, on a host with other worries.
 END_WITHIN = 20.0
 READY_WITHIN = 60.0
-_UNREACHABLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _SIDES: Mapping[str, str] = {"up": "frontend", "down": "backend"}
 _LEADER = "select node.name from {}.leader join {}.node on node.id = leader.node_id"
 
@@ -80,13 +78,13 @@ class Inflictor:
         try:
             await self._kinds[planned.fault](planned)
             self._log.end(planned.n, planned.fault, planned.target)
-        except (StandError, *_UNREACHABLE) as error:
+        except (StandError, *AWAY) as error:
             said = f"{type(error).__name__}: {error}"
             self._log.end(planned.n, planned.fault, planned.target, failed=said)
 
     async def _who_leads(self) -> str:
         """By name; if nobody can be asked just now, the first node."""
-        with suppress(*_UNREACHABLE):
+        with suppress(*AWAY):
             async with self._stand.connection() as connection:
                 name: str | None = await connection.fetchval(self._leader)
                 if name in self._stand.processes:
@@ -115,9 +113,11 @@ class Inflictor:
         """One after the other, the next when the one before is ready."""
         for process in self._family(planned.target):
             await process.cont()
-            took = await process.term(self._grace + END_WITHIN)
-            self._log.note("ended", process.name, after=round(took, 3), code=process.code)
-            await self._up(process)
+            try:
+                took = await process.term(self._grace + END_WITHIN)
+                self._log.note("ended", process.name, after=round(took, 3), code=process.code)
+            finally:
+                await self._up(process)
             await process.wait_ready(READY_WITHIN, kept=True)
 
     async def _outage(self, planned: Planned) -> None:

@@ -104,7 +104,7 @@ class ClusterTables(Tables):
         for id in lost:
             self.nodes.pop(id, None)
         if term is None:
-            del self.nodes[node]
+            self.nodes.pop(node, None)
             if self.leader.node == node:
                 self.leader.lease_until = self.now
         self.notices.append("cluster")

@@ -119,9 +119,9 @@ class JobTables(Tables):
                 row = self.jobs.pop(id)
                 carried = row.fence if row.fence in fences else fence
                 self._record(row, carried, "succeeded", "succeeded")
-                ours.append(id)
+                ours.append(row)
         self._follow(ours)
-        return set(ours)
+        return {row.id for row in ours}
 
     def settle(self, settled: Sequence[tuple[int, int, Settlement]]) -> set[int]:
         """settle.sql: what happened, once; whoever carries an old fence changes nothing."""
@@ -137,7 +137,7 @@ class JobTables(Tables):
             self._record(row, fence, settlement.outcome, following)
             if following != "waiting":
                 del self.jobs[id]
-                ended.append(id)
+                ended.append(row)
                 if following == "dead":
                     self.dead[id] = settlement.reason or ""
                 continue
@@ -166,7 +166,7 @@ class JobTables(Tables):
             ended[id] = row
             del self.jobs[id]
         for row in self.jobs.values():
-            if row.after_job in ended:
+            if row.after_job in ended and ended[row.after_job].schedule is not None:
                 before = ended[row.after_job].after_job
                 keeps = before if before is not None and before not in ended else None
                 self._stand_behind(row, self.before(row) if keeps is None else keeps)
@@ -190,11 +190,12 @@ class JobTables(Tables):
             AttemptRow(row.id, row.fence, row.claimed_by, row.attempt, outcome, following)
         )
 
-    def _follow(self, ended: Sequence[int]) -> None:
+    def _follow(self, ended: Sequence[JobRow]) -> None:
         """Who waited for one of these waits for another that came before it, or is due now."""
-        if ended:
+        ids = [each.id for each in ended if each.schedule is not None]
+        if ids:
             for row in self.jobs.values():
-                if row.after_job in ended:
+                if row.after_job in ids:
                     self._stand_behind(row, self.before(row))
 
     def _stand_behind(self, row: JobRow, before: int | None) -> None:

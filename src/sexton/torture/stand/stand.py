@@ -4,10 +4,8 @@ import asyncio
 import atexit
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -23,6 +21,8 @@ from sexton.torture.stand.errors import StandError
 from sexton.torture.stand.events import Events
 from sexton.torture.stand.pair import Pair
 from sexton.torture.stand.processes import READY_FOR, Kind, Process, Role
+from sexton.torture.stand.scratch import scratch
+from sexton.torture.stand.server import NAME
 from sexton.torture.stand.sessions import Sessions
 from sexton.torture.stand.way import address_of, through
 
@@ -98,8 +98,7 @@ class Stand:
         if self._url is not None:
             address_of(self._url)  # refuses what no proxy can do
         else:
-            root = _scratch(self._scratch)
-            self._parts.push_async_callback(asyncio.to_thread, shutil.rmtree, root, True)
+            root = self._parts.enter_context(scratch(self._scratch))
             self.pair = await Pair.make(
                 root,
                 settings=self._server,
@@ -228,15 +227,10 @@ class Stand:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
         """To the database, past the proxies, for the rig itself."""
-        connection = await asyncpg.connect(self.url, timeout=30)
+        connection = await asyncpg.connect(
+            self.url, timeout=30, server_settings={"application_name": NAME}
+        )
         try:
             yield connection
         finally:
             connection.terminate()
-
-
-def _scratch(above: Path | None) -> Path:
-    """A folder that the user who runs PostgreSQL can enter."""
-    root = Path(tempfile.mkdtemp(prefix="sexton-torture-", dir=above))
-    root.chmod(0o755)
-    return root
