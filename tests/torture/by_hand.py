@@ -29,6 +29,7 @@ class Run:
     def job(self, at: float, id: int, **given: Any) -> None:
         now = {
             **{"tenant": 1, "task": "t", "queue": "q", "priority": 0, "expires": None, "key": None},
+            "held": None,
             **{"limited": False, "limit_key": None, "schedule": None, "fire_at": None},
             **{"after": None, "fence": 0, "by": None, "attempt": 0, "before": 0, "payload": None},
             **{"due": BEGINS + round(at * SECOND)},

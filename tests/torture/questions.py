@@ -250,3 +250,4 @@ QUESTIONS: list[Question] = [
     ),
     *(_claim, _renew, _lose, _orphans, _settle, _succeed, _cancel, _let_go),
 ]
+ONLY_LOOKS = (_roster, _due, _late, _orphans)

@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 
 from sexton.domain.job import PRIORITIES
+from sexton.domain.transitions import RELEASED
 from sexton.flow.scheduler import Scheduler
 from sexton.store.jobs import BEGINNING
 from sexton.targets.job import idempotency_key
@@ -100,7 +101,8 @@ class Recording:
     # ── the play ────────────────────────────────────────────────────────────
 
     async def _play(self) -> None:
-        frozen = await self._freeze()
+        frozen = await self._claim("frozen", 1.0)  # and is not heard of again, for a while
+        await self._let_go()
         worker = await self.app.worker(["default", "cold"], concurrency=50, name="worker-1")
         working = asyncio.create_task(worker.run())
         one, two = [await self._node(f"node-{n}") for n in (1, 2)]
@@ -147,18 +149,26 @@ class Recording:
         node.stop()
         await running
 
-    async def _freeze(self) -> Line:
-        """A worker that claims a job and is not heard of again, for a while."""
-        made = await self._one(DEFAULT, "cold", "frozen")
+    async def _claim(self, name: str, lease: float) -> Line:
+        """A job, claimed by a worker that is nothing but a row; what its effects have in common."""
+        made = await self._one(DEFAULT, "cold", name)
         store = (await self.app.client()).store
-        worker = await store.workers.register("frozen", ["cold"], "test", 1.0)
+        worker = await store.workers.register(name, ["cold"], "test", lease)
         lanes = [*PRIORITIES]
         [claim] = await store.jobs.claim("cold", 1, worker, lanes, [BEGINNING] * len(lanes))
         more: Line = {"task": "cold", "tenant": DEFAULT, "worker_pid": 1, "payload": {}}
         more |= dict.fromkeys(("key", "schedule", "fire_at"))
         more["idempotency_key"] = idempotency_key(claim, await store.workers.installation())
-        self.diary.effect("begin", made, claim.attempt, claim.fence, **more)
-        return {"job": made, "attempt": claim.attempt, "fence": claim.fence, **more}
+        found = {"job": made, "attempt": claim.attempt, "fence": claim.fence, **more}
+        self.diary.effect("begin", **found)
+        return found
+
+    async def _let_go(self) -> None:
+        """By a worker that puts it back at once, and stays."""
+        hasty = await self._claim("hasty", 600.0)
+        self.diary.effect("fail", **hasty)
+        store = (await self.app.client()).store
+        await store.jobs.settle([(hasty["job"], hasty["fence"], RELEASED)])
 
     async def _thaw(self, frozen: Line) -> None:
         """It goes on when another has the job; its effect comes too late, and is allowed to."""

@@ -16,17 +16,16 @@ _KILLED, _UNAVAILABLE = -9, 3
 
 async def judge(folder: Path) -> dict[str, Any]:
     """The checker's verdict, from a process that has none of the engine; and what happened."""
-    verdict = json.loads(await _check(folder, "--json"))
-    verdict["text"] = (await _check(folder)).decode()
+    verdict = json.loads(await _check(folder))
     verdict["events"] = events(folder)
     (folder / "report.json").write_text(json.dumps(verdict, indent=2) + "\n")
     (folder / "report.txt").write_text(verdict["text"])
     return dict(verdict)
 
 
-async def _check(folder: Path, *words: str) -> bytes:
+async def _check(folder: Path) -> bytes:
     checking = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "sexton.torture.check", str(folder), *words),
+        *(sys.executable, "-m", "sexton.torture.check", str(folder), "--json"),
         stdout=asyncio.subprocess.PIPE,
     )
     said, _ = await checking.communicate()

@@ -47,6 +47,18 @@ def a_duplicate_of_another_key(run: Tampered) -> None:
 
 
 @found_by("acknowledged-survives")
+def a_key_that_is_never_let_go(run: Tampered) -> None:
+    """The job that had it ended long before somebody else was told to be its duplicate."""
+    ask, ack = next(
+        (ask, ack)
+        for ask, ack in (_enqueued(run, f"keyed-{nth}") for nth in range(4))
+        if ack["answer"]["jobs"][0]["duplicate"]
+    )
+    ask["at"] += 100 * SECOND
+    ack["at"] += 100 * SECOND
+
+
+@found_by("acknowledged-survives")
 def a_refused_enqueue_made_a_job(run: Tampered) -> None:
     _, ack = _enqueued(run, "quick-3")
     ack |= {"event": "error", "unsure": False, "error": "refused"}

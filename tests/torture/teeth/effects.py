@@ -5,9 +5,10 @@ from ..tampering import SECOND, Tampered, found_by
 
 @found_by("effects-apart")
 def an_attempt_begins_while_the_one_before_is_at_work(run: Tampered) -> None:
-    job = run.retried()
-    [failed] = run.effects_of(job, "fail")
-    [*_, second] = run.effects_of(job, "begin")
+    """It was let go by a worker that stayed: nobody's lease ran out."""
+    [made] = run.all("job", payload="hasty")
+    [failed] = run.effects_of(made["id"], "fail")
+    [*_, second] = run.effects_of(made["id"], "begin")
     failed["at"] = second["at"] + SECOND
 
 

@@ -21,6 +21,22 @@ def a_job_succeeds_before_its_attempt_has_ended(run: Tampered) -> None:
 
 
 @found_by("no-stale-write")
+def a_job_fails_before_its_attempt_has_ended(run: Tampered) -> None:
+    [*_, died] = run.all("attempt", outcome="failed", next="dead")
+    [*_, fail] = run.effects_of(died["id"], "fail")
+    fail["at"] = died["at"] + SECOND
+
+
+@found_by("no-stale-write")
+def a_worker_gives_up_the_attempt_of_another(run: Tampered) -> None:
+    """Which is at it all the while, and comes to its end afterwards."""
+    [*_, died] = run.all("attempt", outcome="failed", next="dead")
+    died["now"] |= {"outcome": "lost", "error": "its worker lost its lease while it ran this"}
+    [*_, fail] = run.effects_of(died["id"], "fail")
+    fail["at"] = died["at"] + SECOND
+
+
+@found_by("no-stale-write")
 def a_job_succeeds_that_nobody_ran(run: Tampered) -> None:
     job = run.succeeded_at_once("quick")
     run.drop("effects", lambda each: each["job"] == job)

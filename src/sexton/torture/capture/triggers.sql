@@ -6,17 +6,20 @@
 -- lock, the order of seq is the order of what happened. Between others it is not. `at` is the database's
 -- clock at that moment; the commit comes later, perhaps much later.
 -- Triggers look at leases and at who owns what with a snapshot of their own, so they see what was
--- committed before them, also if the statement that they belong to does not.
+-- committed before them, also if the statement that they belong to does not. They run as whoever installed
+-- them, because those who act for a tenant may not write here; all names are qualified, as a search path of
+-- their own would have to be set for every row.
 
 create schema if not exists torture;
 
+-- Declared such that it is put in where it is called: it is called for every instant of every row.
 create function torture.us(at timestamptz) returns bigint
-language sql immutable strict parallel safe
-as $$ select case when isfinite(at) then round(date_part('epoch', at) * 1000000)::bigint end $$;
+language sql stable parallel safe
+as $$ select case when isfinite(at) then (date_part('epoch', at) * 1000000)::bigint end $$;
 
 create table torture.change (
     seq  bigint generated always as identity,
-    at   bigint not null default torture.us(clock_timestamp()),
+    at   bigint not null default (date_part('epoch', clock_timestamp()) * 1000000)::bigint,
     tx   bigint not null default pg_current_xact_id()::text::bigint,
     tab  text   not null,
     op   "char" not null,      -- I, U or D
@@ -28,7 +31,7 @@ create table torture.change (
 -- ── jobs ────────────────────────────────────────────────────────────────────
 
 create function torture.on_job() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     case tg_op
@@ -37,7 +40,8 @@ begin
         values ('job', 'I', new.id, json_build_object(
             'tenant', new.tenant_id, 'task', new.task, 'queue', new.queue, 'priority', new.priority,
             'due', torture.us(new.due_at), 'expires', torture.us(new.expires_at),
-            'key', new.key, 'limited', new.limited, 'limit_key', new.limit_key,
+            'key', new.key, 'held', (date_part('epoch', new.key_held_for) * 1000000)::bigint,
+            'limited', new.limited, 'limit_key', new.limit_key,
             'schedule', new.schedule_id, 'fire_at', torture.us(new.fire_at), 'after', new.after_job,
             'fence', new.fence, 'by', new.claimed_by, 'attempt', new.attempt,
             'before', new.attempts_before, 'payload', new.payload ->> 'id'));
@@ -65,7 +69,7 @@ create trigger captured
     on sexton.job for each row execute function torture.on_job();
 
 create function torture.on_dead() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op = 'DELETE' then
@@ -83,7 +87,7 @@ create trigger captured after insert or update or delete
 
 -- Whether the worker of a lost attempt was gone is asked here: a reaper may settle only then.
 create function torture.on_attempt() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op <> 'INSERT' then
@@ -106,7 +110,7 @@ create trigger captured after insert or update or delete
 -- ── schedules ───────────────────────────────────────────────────────────────
 
 create function torture.on_schedule() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op = 'DELETE' then
@@ -125,7 +129,7 @@ create trigger captured after insert or update or delete
     on sexton.schedule for each row execute function torture.on_schedule();
 
 create function torture.on_version() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, now)
@@ -139,7 +143,7 @@ create trigger captured after insert or update or delete
     on sexton.schedule_version for each row execute function torture.on_version();
 
 create function torture.on_due() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op = 'DELETE' then
@@ -163,7 +167,7 @@ create trigger captured after insert or update or delete
 -- locked, if the engine is right; if it is wrong, they say what it should have looked at. Volatile, to see
 -- what has been committed since the statement began.
 create function torture.in_charge(the_schedule bigint) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+language plpgsql volatile security definer
 as $$
 begin
     return (
@@ -178,7 +182,7 @@ begin
 end $$;
 
 create function torture.on_fire() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op = 'DELETE' then
@@ -200,7 +204,7 @@ create trigger captured after insert or update or delete
     on sexton.fire for each row execute function torture.on_fire();
 
 create function torture.on_gap() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     if tg_op = 'DELETE' then
@@ -222,7 +226,7 @@ create trigger captured after insert or update or delete
     on sexton.gap for each row execute function torture.on_gap();
 
 create function torture.on_backfill() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, now)
@@ -239,7 +243,7 @@ create trigger captured after insert or update or delete
 
 -- Renewals are not written down: there are thousands, and what was renewed last is told when it matters.
 create function torture.on_worker() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, was, now)
@@ -261,7 +265,7 @@ create trigger captured_change after update
     execute function torture.on_worker();
 
 create function torture.on_node() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, was, now)
@@ -284,7 +288,7 @@ create trigger captured_change after update
 
 -- With how the node that is deposed stands: its row is locked, or it is gone.
 create function torture.on_leader() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, was, now)
@@ -302,7 +306,7 @@ create trigger captured after update
     on sexton.leader for each row execute function torture.on_leader();
 
 create function torture.on_ownership() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, was, now)
@@ -317,7 +321,7 @@ create trigger captured after insert or update or delete
 -- ── what is declared ────────────────────────────────────────────────────────
 
 create function torture.on_task() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, now)
@@ -339,7 +343,7 @@ create trigger captured_change after update
     execute function torture.on_task();
 
 create function torture.on_tenant() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, id, now)
@@ -351,7 +355,7 @@ create trigger captured after insert or update or delete
     on sexton.tenant for each row execute function torture.on_tenant();
 
 create function torture.on_installation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 begin
     insert into torture.change (tab, op, now)

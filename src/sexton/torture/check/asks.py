@@ -7,6 +7,7 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.policy import SAW
 from sexton.torture.check.said import Unclear, described
 from sexton.torture.check.things import Schedule, Version
 from sexton.torture.check.when import Rule
@@ -91,9 +92,11 @@ class AcknowledgedSurvives(Invariant):
             what = f"{ask.via} was told of job {answered['id']} for {answered['payload_id']!r}"
             self.violated(f"{what}: there is none", at, job=answered["id"])
         elif answered["duplicate"]:
+            what = f"{answered['payload_id']!r} was a duplicate of job {job.id}, which has"
             if job.key != wanted.get("key"):
-                what = f"{answered['payload_id']!r} was a duplicate of job {job.id}, which has"
                 self.violated(f"{what} another key", at, job=job.id)
+            elif job.ended is not None and job.ended + job.held < ask.began - SAW:
+                self.violated(f"{what} let go of its key before", at, job=job.id)
         elif job.payload != answered["payload_id"] or job.created > at + CLOCKS:
             what = f"{ask.via} was told of job {job.id} for {answered['payload_id']!r}"
             self.violated(f"{what}, which it is not", at, job=job.id)

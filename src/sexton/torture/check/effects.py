@@ -4,13 +4,12 @@ from collections import Counter
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Line
-from sexton.torture.check.guards import CLOCKS
+from sexton.torture.check.guards import CLOCKS, DELIVERED
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.things import Job, Settled
 
 # A worker that leaves releases what does not react, and is gone soon after that.
 LEAVES_WITHIN = 15 * SECOND
-_DELIVERED = "http:"
 _TRANSACTIONAL = "transactional"
 
 
@@ -24,7 +23,7 @@ class EffectsApart(Invariant):
 
     def finish(self) -> None:
         for job in self.world.jobs.values():
-            if len(job.claims) > 1 and not job.task.startswith(_DELIVERED):
+            if len(job.claims) > 1 and not job.task.startswith(DELIVERED):
                 self._look_at(job)
 
     def _look_at(self, job: Job) -> None:

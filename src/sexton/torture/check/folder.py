@@ -52,7 +52,6 @@ class Folder:
         self.path = path
         self.run: Line = json.loads((path / "run.json").read_text())
         self.faults = [*_lines(path / "faults.jsonl")]
-        self.settings: Line = self.run.get("settings") or {}
 
     def changes(self) -> Iterator[Change]:
         """In the order in which they were written down."""
@@ -74,13 +73,6 @@ class Folder:
         """Every request, with its answer."""
         for path in sorted((self.path / "acks").glob("*.jsonl")):
             yield from _asks(path)
-
-    def setting(self, name: str, usual: float) -> float:
-        """A setting of the engine, in seconds or a number."""
-        for key in (name, f"SEXTON_{name.upper()}"):
-            if key in self.settings:
-                return float(self.settings[key])
-        return usual
 
     @property
     def replay(self) -> str:

@@ -1,5 +1,7 @@
 """Fences, terms, epochs and leases: who may write, and who may not any more."""
 
+from sys import intern
+
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant, is_claim
@@ -8,8 +10,9 @@ from sexton.torture.check.invariant import Invariant, is_claim
 CLOCKS = SECOND // 20
 # What a worker says of itself; a reaper says it of others, who must be gone.
 _ITS_OWN = "its worker lost its lease"
-# Settled within the task, by a transaction of its own.
-_SETTLES_ITSELF = ("transactional",)
+# By a transaction of the task's own, and what it writes down comes after that.
+_SETTLE_THEMSELVES = ("transactional",)
+DELIVERED = "http:"
 
 
 class NoStaleWrite(Invariant):
@@ -21,7 +24,7 @@ class NoStaleWrite(Invariant):
         super().__init__(evidence)
         self._settled: set[int] = set()
         self._ended: dict[int, tuple[int, int | None]] = {}  # transaction and worker, by job
-        self._succeeded: list[tuple[int, int, int]] = []  # job, fence, at
+        self._said: list[tuple[int, int, int, str]] = []  # job, fence, at, outcome
 
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
@@ -60,10 +63,10 @@ class NoStaleWrite(Invariant):
             what = f"fence {now['fence']} settled job {job.id} twice"
             self.violated(what, change.at, job=job.id)
         self._settled.add(now["fence"])
-        if now["outcome"] == "succeeded":
-            self._succeeded.append((job.id, now["fence"], change.at))
-        says_so = (now["error"] or "").startswith(_ITS_OWN)
-        if now["outcome"] == "lost" and not now["gone"] and not says_so:
+        lost, says_so = now["outcome"] == "lost", (now["error"] or "").startswith(_ITS_OWN)
+        if now["outcome"] != "released" and (says_so or not lost):
+            self._said.append((job.id, now["fence"], change.at, intern(now["outcome"])))
+        elif lost and not now["gone"]:
             what = f"job {job.id} was taken for lost while its worker {now['worker']} lived"
             self.violated(what, change.at, job=job.id)
 
@@ -108,15 +111,16 @@ class NoStaleWrite(Invariant):
             self.violated(what, change.at)
 
     def finish(self) -> None:
-        """A success is that of its own attempt: the one with this fence had come to its end."""
-        for id, fence, at in self._succeeded:
+        """What a worker says of an attempt is about its own: that one had come to its end."""
+        for id, fence, at, outcome in self._said:
             job, ran = self.world.jobs[id], self.evidence.ran.get(fence)
-            if self.evidence.budget(job.task) is None:
-                continue  # not a task that writes down what it does
+            if self.evidence.budget(job.task) is None or job.task in _SETTLE_THEMSELVES:
+                continue  # it does not write down what it does, or does so later
             self.checked += 1
-            done = None if ran is None else ran.end
-            if job.task in _SETTLES_ITSELF and ran is not None:
-                done = ran.begin
-            if done is None or done > at + CLOCKS:
-                what = f"job {id} succeeded with fence {fence}, whose attempt had not ended"
+            if outcome == "succeeded":
+                over = ran is not None and ran.end is not None and ran.end <= at + CLOCKS
+            else:  # whom an endpoint answered knows nothing of what it still does
+                over = ran is None or ran.last <= at + CLOCKS or job.task.startswith(DELIVERED)
+            if not over:
+                what = f"job {id} was {outcome} with fence {fence}, whose attempt had not ended"
                 self.violated(what, at, job=id)

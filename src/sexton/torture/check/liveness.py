@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change, Line
@@ -16,10 +17,18 @@ from sexton.torture.check.invariant import is_claim
 # What a fault may still have had on its way when it began.
 UNDER_WAY = SECOND // 10
 LONGEST = 120 * SECOND
-_SILENCED = ("half_open", "blackhole")
 _BACK = ("up", "promoted")
 _NOBODY = ("outage",)
 _NOTHING = ("outage", "restart", "immediate", "kill9", "promote", "connections")
+
+
+class Fault(NamedTuple):
+    """Something that was done to somebody, from one instant to another."""
+
+    kind: str
+    target: str
+    began: int
+    ended: int
 
 
 @dataclass(slots=True)
@@ -109,18 +118,19 @@ class Liveness:
             self._silence(),
             self._orphans(),
             *self._recovery(),
-            self._half_open(),
+            *self._half_open(),
         ]
 
     def _failover(self) -> Figure:
         """From the fault until the partitions of the node are others'."""
         figure = Figure("failover gap", "from kill -9 or SIGSTOP of a node to its successors")
-        for fault in self._begun("kill", "stop"):
+        for fault in self._faults:
             for id, node in self.world.nodes.items():
-                taken, gone = self._taken.get(id), node.gone or fault["at"]
-                lived = node.started < fault["at"] <= gone and node.why == "lost"
-                if node.name == fault["target"] and lived and taken is not None:
-                    self._add(figure, fault["at"], taken, _NOTHING)
+                taken, gone = self._taken.get(id), node.gone or fault.began
+                lived = node.started < fault.began <= gone and node.why == "lost"
+                hit = fault.kind in ("kill", "stop") and node.name == fault.target
+                if hit and lived and taken is not None:
+                    self._add(figure, fault.began, taken, _NOTHING)
         return figure
 
     def _silence(self) -> Figure:
@@ -160,38 +170,45 @@ class Liveness:
             found.append(figure)
         return found
 
-    def _half_open(self) -> Figure:
+    def _half_open(self) -> list[Figure]:
         """Until the process is heard of again: it has given up the connections that are dead."""
-        figure = Figure("half-open", "from a dead or silent connection to the process's next write")
-        for fault in self._begun(*_SILENCED):
-            times = self._fires.get(fault["target"]) or self._claims.get(fault["target"]) or []
-            nth = bisect_right(times, fault["at"] + UNDER_WAY)
-            if nth < len(times) and times[nth] - fault["at"] < LONGEST:
-                self._add(figure, fault["at"], times[nth], _NOTHING)
-        return figure
+        half_open = Figure("half-open", "from a connection's death to the process's next write")
+        blackhole = Figure("blackhole", "from the end of one to the process's next write")
+        for fault in self._faults:
+            times = self._fires.get(fault.target) or self._claims.get(fault.target) or []
+            if fault.kind == "half_open":
+                figure, since, silent = half_open, fault.began, UNDER_WAY
+            elif fault.kind == "blackhole":
+                figure, since, silent = blackhole, fault.ended, 0
+            else:
+                continue
+            nth = bisect_right(times, since + silent)
+            if nth < len(times) and times[nth] - since < LONGEST:
+                self._add(figure, since, times[nth], _NOTHING, fault)
+        return [half_open, blackhole]
 
-    def _add(self, figure: Figure, first: int, last: int, unless: tuple[str, ...]) -> None:
-        for kind, begun, ended in self._faults:
-            if kind in unless and begun <= last and first <= ended:
+    def _add(
+        self,
+        figure: Figure,
+        first: int,
+        last: int,
+        unless: tuple[str, ...],
+        of: Fault | None = None,
+    ) -> None:
+        """One case; unless something else happened to it, or to everybody, in that time."""
+        for fault in self._faults:
+            hits = fault.kind in unless or (of is not None and fault.target == of.target)
+            if hits and fault is not of and fault.began <= last and first <= fault.ended:
                 figure.left_out += 1
                 return
         figure.seconds.append((last - first) / SECOND)
 
     @cached_property
-    def _faults(self) -> list[tuple[str, int, int]]:
-        """Each with when it began and when it was over."""
-        over = {
-            each["n"]: each["at"] for each in self.evidence.folder.faults if each["event"] == "end"
-        }
+    def _faults(self) -> list[Fault]:
+        lines = self.evidence.folder.faults
+        over = {each["n"]: each["at"] for each in lines if each["event"] == "end"}
         return [
-            (each["fault"], each["at"], over.get(each["n"], self.world.ended))
-            for each in self.evidence.folder.faults
+            Fault(each["fault"], each["target"], each["at"], over.get(each["n"], self.world.ended))
+            for each in lines
             if each["event"] == "begin"
-        ]
-
-    def _begun(self, *kinds: str) -> list[Line]:
-        return [
-            each
-            for each in self.evidence.folder.faults
-            if each["event"] == "begin" and each.get("fault") in kinds
         ]

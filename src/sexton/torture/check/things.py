@@ -29,8 +29,9 @@ class Job:
     """A job: what it is, where it stands, and all of its claims and settlements."""
 
     __slots__ = (
-        *("after", "asked_to_end", "attempt", "before", "by", "claims", "created", "created_tx"),
-        *("due", "ended", "ended_tx", "expires", "fence", "fire_at", "first_after", "id", "key"),
+        *("after", "asked_to_end", "attempt", "before", "by", "claims", "created"),
+        *("due", "ended", "ended_tx", "expires", "fence", "fire_at", "first_after", "held", "id"),
+        "key",
         *("limit_key", "limited", "live", "payload", "priority", "queue", "redriven", "released"),
         *("schedule", "settled", "state", "task", "tenant", "version"),
     )
@@ -38,7 +39,7 @@ class Job:
     def __init__(self, change: Change, version: int | None) -> None:
         now = change.now
         self.id = change.id
-        self.created, self.created_tx = change.at, change.tx
+        self.created = change.at
         self.version = version  # of its schedule, when it was made
         self.tenant: int = now["tenant"]
         self.task = intern(now["task"])  # there are millions of jobs, and few names
@@ -46,6 +47,7 @@ class Job:
         self.priority: int = now["priority"]
         self.expires: int | None = now["expires"]
         self.key: str | None = now["key"]
+        self.held: int = now.get("held") or 0  # so long after its success
         self.limited: bool = now["limited"]
         self.limit_key: str | None = now["limit_key"]
         self.schedule: int | None = now["schedule"]
@@ -137,7 +139,7 @@ class Schedule:
 
     __slots__ = (
         *("ended_tx", "fires_left", "id", "late", "live", "moved_tx", "name", "next", "scheduled"),
-        *("stamp", "tenant", "versions", "was_late", "was_next"),
+        *("tenant", "versions", "was_late"),
     )
 
     def __init__(self, change: Change) -> None:
@@ -149,9 +151,7 @@ class Schedule:
         self.moved_tx = 0
         self.next: int | None = None
         self.scheduled: int | None = None
-        self.stamp = 0
         self.late = self.was_late = False  # now, and before the last move
-        self.was_next: int | None = None
         self.fires_left: int | None = None
         self.live: dict[int, Job] = {}
 
@@ -176,11 +176,11 @@ class Schedule:
 
     def move(self, change: Change) -> None:
         now, was = change.now, change.was
-        self.was_late, self.was_next = (was["late"], was["next"]) if was else (False, None)
+        self.was_late = bool(was and was["late"])
         if was and was["next"] != now["next"]:
             self.moved_tx = change.tx
         self.next, self.scheduled = now["next"], now["scheduled"]
-        self.late, self.stamp, self.fires_left = now["late"], now["stamp"], now["left"]
+        self.late, self.fires_left = now["late"], now["left"]
 
     def in_force_at(self, instant: int) -> Version | None:
         """Which version speaks for an instant: it begins after `since`, and `until` is within."""

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="K", help="each K-th message only")
     parser.add_argument("--seed", type=int, default=0, help="where --every begins")
     parser.add_argument("--at", type=int, metavar="K", help="only the K-th message")
+    parser.add_argument("--pooler", action="store_true", help="speak as to a transaction pooler")
     parser.add_argument("--lanes", type=int, default=LANES, help="points tried at once")
     parser.add_argument("--quiet", action="store_true", help="the table only")
     given = parser.parse_args()
@@ -26,7 +27,8 @@ def main() -> int:
         given.step or tuple(STEPS), given.way or tuple(WAYS), given.every, given.seed, given.at
     )
     began = time.monotonic()
-    found = asyncio.run(sweep(choice, lanes=given.lanes, tell=_nothing if given.quiet else _say))
+    tell = _nothing if given.quiet else _say
+    found = asyncio.run(sweep(choice, lanes=given.lanes, pooler=given.pooler, tell=tell))
     for verdict in found.failed:
         _say(report(verdict))
     _say(f"{found.table()}, {time.monotonic() - began:.0f} s")

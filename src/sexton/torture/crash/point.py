@@ -20,8 +20,10 @@ WAYS: dict[str, Trip] = {
     "lose_reply": Trip(0, "lose_reply"),  # the server does all it was told, and nobody hears
 }
 LONGEST = 120.0
-# Silence ends when the step is over, so that what comes late meets what came instead; after so long
-# in any case, since a statement that has begun may hold its locks while its client is silent.
+COMMIT = 3  # messages; as to a pooler, every statement is followed by one
+# Silence ends when the step is over, so that what comes late meets what came instead. After so long
+# it ends in any case, since a statement that has begun may keep its job locked while its client is
+# silent; but a node that is cut off must be replaced.
 SILENT_FOR = 4 * LEASE
 
 
@@ -72,7 +74,7 @@ async def messages(site: Site, step: Step) -> list[str]:
     ends = [n for n, line in enumerate(log, 1) if line.startswith("*") and "ReadyForQuery" in line]
     if not ends:
         raise TooLate(f"{step.name}: none of its statements was sent: {list(log)}")
-    return list(log[: ends[: step.exchanges][-1]])
+    return list(log[: ends[: step.exchanges][-1] + (COMMIT if site.pooler else 0)])
 
 
 async def run(site: Site, step: Step, point: Point) -> Verdict:
@@ -133,9 +135,12 @@ async def _recover(there: Stage, step: Step, way: str) -> bool:
         if not step.leaves:
             await there.restart(VICTIM)
     elif way == "blackhole" and not step.leaves:
-        await there.start("substitute", step.role)
+        await there.start("substitute", step.role, wait=False)
     if way in ("blackhole", "silence"):
-        replaced = await there.wait(lambda: step.done(there), SILENT_FOR)
+        demanded = way == "blackhole" and step.role == "node"
+        replaced = await there.wait(lambda: step.done(there), WITHIN if demanded else SILENT_FOR)
+        if demanded and not replaced:
+            raise TooLate(f"nobody went on in its place within {WITHIN:g} s")
         since = await there.sql.fetchval("select clock_timestamp()")
         await proxies.set(proxy, None)  # what was on its way arrives now
         if not step.leaves:

@@ -39,6 +39,7 @@ class Site:
     proxies: Proxies
     nursery: Nursery
     folder: Path
+    pooler: bool  # processes speak as to a transaction pooler: more messages, in more transactions
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -63,7 +64,7 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def site() -> AsyncIterator[Site]:
+async def site(*, pooler: bool = False) -> AsyncIterator[Site]:
     """Everything started; at the end everything ended and deleted."""
     folder = _make_folder()
     try:
@@ -71,7 +72,7 @@ async def site() -> AsyncIterator[Site]:
         try:
             await _make_template(server)
             async with Proxies() as proxies, Nursery() as nursery:
-                yield Site(server, proxies, nursery, folder)
+                yield Site(server, proxies, nursery, folder, pooler)
         finally:
             await asyncio.to_thread(server.close)
     finally:

@@ -29,6 +29,7 @@ SETTINGS = {
     "pool_size": 2,
 }
 WITHIN = 30.0
+START_WITHIN = 60.0
 LOOK_EVERY = 0.02
 QUIET_LOOKS = 3
 
@@ -117,7 +118,7 @@ class Stage:
             process = self.processes[name] = Process(name, role, port)
         await self._spawn(process)
         if wait:
-            await self.until(f"{name} is ready", _is(self._ready(process).exists))
+            await self.until(f"{name} is ready", _is(self._ready(process).exists), START_WITHIN)
 
     async def _spawn(self, process: Process) -> None:
         process.starts += 1
@@ -127,7 +128,7 @@ class Stage:
             name=process.name,
             ready=str(self._ready(process)),
             effects=str(self.effects_file),
-            settings=SETTINGS | {"database_url": self._url(process.port)},
+            settings=SETTINGS | self._way(process.port),
         )
 
     async def _supervise(self) -> None:
@@ -167,8 +168,9 @@ class Stage:
     def proxy(self, name: str) -> str:
         return f"{self.database}:{name}"
 
-    def _url(self, port: int) -> str:
-        return f"postgresql://postgres@127.0.0.1:{port}/{self.database}"
+    def _way(self, port: int) -> dict[str, Any]:
+        url = f"postgresql://postgres@127.0.0.1:{port}/{self.database}"
+        return {"database_url": url, "pooler": self.site.pooler, "listen_url": url}
 
     # ── doing ───────────────────────────────────────────────────────────────
 

@@ -81,11 +81,12 @@ async def sweep(
     *,
     lanes: int = LANES,
     looks: int = LOOKS,
+    pooler: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Sweep:
     """Every point of the choice; one that was not reached is tried once more."""
     found = Sweep()
-    async with site() as there:
+    async with site(pooler=pooler) as there:
         counted = await _in_lanes(lanes, [_count(there, name, looks) for name in choice.steps])
         found.counts = dict(zip(choice.steps, counted, strict=True))
         points = [p for name in choice.steps for p in choice.points(name, found.counts[name])]

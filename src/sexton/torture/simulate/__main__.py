@@ -10,14 +10,13 @@ from sexton.torture.simulate.play import (
     COMMAND,
     NO_MUTANT,
     Failure,
-    Tally,
     play,
     shrink,
     stage,
     sweep,
 )
 from sexton.torture.simulate.teeth import MUTANTS, SEEDS, bites
-from sexton.torture.simulate.world import Cast, Mode
+from sexton.torture.simulate.world import Mode
 
 _MOST_FAILURES = 3
 
@@ -80,18 +79,13 @@ def _tell(options: argparse.Namespace) -> int:
 def _play(options: argparse.Namespace) -> int:
     many, modes = options.seeds or 1000, _modes(options.mode)
     began = time.perf_counter()
-    if options.json:
+    if options.jobs == 1:
         tally = sweep(options.first, many, modes, most=_MOST_FAILURES)
+    else:
+        tally = together(crowd(options.first, many, modes, options.jobs))
+    if options.json:
         _say(to_json(tally))
         return int(bool(tally.failures))
-    tallies: list[Tally] = []
-    for each in crowd(options.first, many, modes, options.jobs):
-        tallies.append(each)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{sum(each.seeds for each in tallies):,} seeds")
-    if sys.stderr.isatty():
-        sys.stderr.write("\r")
-    tally = together(tallies)
     seconds = time.perf_counter() - began
     _say(f"{tally.seeds:,} seeds ({', '.join(modes)}), {tally.steps:,} steps in {seconds:.1f} s")
     _say("looked at: " + _counts(tally.seen))
@@ -108,11 +102,11 @@ def _counts(counted: dict[str, int]) -> str:
     return ", ".join(f"{name} {many:,}" for name, many in sorted(counted.items()))
 
 
-def _explain(failure: Failure, cast: Cast = NO_MUTANT) -> None:
+def _explain(failure: Failure) -> None:
     """With as few blows as it takes, and how to see it again."""
-    smallest = shrink(failure, cast)
+    smallest = shrink(failure)
     told: list[str] = []
-    play(smallest.seed, smallest.mode, cast, smallest.without, told)
+    play(smallest.seed, smallest.mode, NO_MUTANT, smallest.without, told)
     for line in told:
         _say(line)
     _say(f"again: {smallest.command}")

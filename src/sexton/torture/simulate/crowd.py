@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 
@@ -65,7 +65,7 @@ def from_json(text: str) -> Tally:
     )
 
 
-def together(tallies: Sequence[Tally]) -> Tally:
+def together(tallies: Iterable[Tally]) -> Tally:
     total = Tally()
     for each in tallies:
         total.seeds += each.seeds

@@ -10,9 +10,11 @@ from sexton.torture.simulate.database import Database
 from sexton.torture.simulate.process import Away, Process, Task
 from sexton.torture.simulate.story import said
 from sexton.torture.simulate.tables import Refused
+from sexton.torture.simulate.watch import Violation
 
 _LATER: Any = object()
 _MOMENT = 0.001
+_AT_MOST = 0.05  # seconds, for a message that nothing happens to
 
 Statement = Callable[..., Any]
 
@@ -130,10 +132,7 @@ class Kernel:
         send = coroutine.send
         try:
             while True:
-                if value.__class__ is Away or value.__class__ is Refused:
-                    request = coroutine.throw(value)
-                else:
-                    request = send(value)
+                request = coroutine.throw(value) if value.__class__ is Away else send(value)
                 if request.__class__ is float:
                     self.push(self.now + request / task.process.rate, task, token)
                     return
@@ -160,13 +159,16 @@ class Kernel:
             return self._execute(process, statement, args)
         call = Call(task, statement, args, self.starts, now + patience)
         roll = random()
-        if (cut and not process.deaf) or roll < climate.lost:
+        process.goes_out -= cut
+        if (cut and process.goes_out < 0) or roll < climate.lost:
             self._give_up(call)
             if self.told is not None:
                 self.tell(process.name, f"{statement.__name__} is lost on its way")
             return _LATER
         call.hears = not cut and roll >= climate.lost + climate.unanswered
-        there = 0.05
+        there = _AT_MOST
+        if patience < 2 * _AT_MOST:
+            self._give_up(call)
         if call.hears and roll < climate.lost + climate.unanswered + climate.slow:
             self._give_up(call)
             if random() < 0.5:
@@ -236,8 +238,8 @@ class Kernel:
         database.now, database.by = self.now, process
         try:
             answer = statement(*args)
-        except Refused as error:
-            answer = error
+        except Refused as error:  # the last guard was needed: those before it have failed
+            raise Violation("one decision", str(error)) from None
         if self.told is not None:
             self.tell(process.name, said(statement, args, answer))
         if database.notices:

@@ -16,7 +16,6 @@ from sexton.torture.simulate import rules
 from sexton.torture.simulate.database import Database
 from sexton.torture.simulate.doors import seats
 from sexton.torture.simulate.process import Away, Process, Signal, ask, nap, wait
-from sexton.torture.simulate.tables import Refused
 
 LEASE = 3.0
 POLL = 2.0
@@ -206,7 +205,7 @@ class Node:
                 else:
                     await self.round(owned)
                     backoff.clear()
-            except (Away, Refused):
+            except Away:
                 await nap(backoff.next())
 
     async def round(self, owned: Owned) -> None:
@@ -268,7 +267,7 @@ class Node:
                     guard = self.leading()
                 if guard is not None:
                     await ask(self.database.let_go)
-            except (Away, Refused):
+            except Away:
                 pass
             await nap(LOOK_FOR_LATE_EVERY)
 

@@ -96,7 +96,7 @@ class Process:
     """A machine: its clocks are its own, its line to the database may be cut, it may be stopped."""
 
     __slots__ = (
-        *("begun_at", "cut_until", "deaf", "kernel", "name", "overslept", "program", "rate"),
+        *("begun_at", "cut_until", "goes_out", "kernel", "name", "overslept", "program", "rate"),
         *("resumed_at", "slept", "stopped_until", "suspensions", "tasks", "wall"),
     )
 
@@ -110,7 +110,7 @@ class Process:
         self.suspensions = 0
         self.overslept = False  # suspended since it asked for its lease: its trust proves nothing
         self.stopped_until = self.cut_until = 0.0
-        self.deaf = False  # while cut off: requests arrive, answers do not
+        self.goes_out = 0  # how many requests still arrive while it is cut off; no answer does
         self.resumed_at = -1.0
         self.tasks: list[Task] = []
         self.program: Program | None = None

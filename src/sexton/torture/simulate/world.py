@@ -22,8 +22,12 @@ Mode = Literal["safety", "liveness"]
 
 # A lease is trusted for nine tenths of its length: no clock may be slower than that.
 RATES = (1.0, 1.0, 0.92, 0.98, 1.03, 1.09)
+# For how many seconds there are faults.
+LENGTHS: dict[Mode, tuple[float, ...]] = {"safety": (4.0, 7.0, 10.0), "liveness": (3.0, 5.0, 8.0)}
 # Late enough for some schedules to have been left alone for long.
 BEGINS_AT = 20.0
+# When answers do not come back, each connection carries one more request, and no new one is made.
+CONNECTIONS = 3
 TRAP = -1  # its number among the blows
 # One in the share of each of three nodes, and some more.
 SCHEDULES = (40, 130, 220, 90, 180)
@@ -67,7 +71,7 @@ class World:
         self.database = cast.database(self.watch)
         self.kernel = Kernel(self.database, faults.climate(), told)
         self.kernel.now = self.database.now = BEGINS_AT
-        self.until = BEGINS_AT + random.choice((4.0, 7.0, 10.0))
+        self.until = BEGINS_AT + random.choice(LENGTHS[mode])
         self.machines: dict[str, Process] = {}
         self.hits: Counter[str] = Counter()
         self._people()
@@ -154,7 +158,7 @@ class World:
                 machine.suspend(seconds)
             case "cut" | "deafen":
                 machine.cut_until = max(machine.cut_until, kernel.now + seconds)
-                machine.deaf = kind == "deafen"
+                machine.goes_out = CONNECTIONS if kind == "deafen" else 0
             case "jump":
                 machine.wall = random.choice((-7200.0, -60.0, 60.0, 7200.0))
             case "leave":
@@ -192,7 +196,7 @@ class World:
     def _recover(self) -> float:
         """The faults are over: how long it takes until all is well."""
         kernel = self.kernel
-        kernel.climate = Climate()
+        kernel.climate, kernel.trap = Climate(), None
         lasting = [kernel.up_at, kernel.stalled_until]
         for machine in self.machines.values():
             lasting += [machine.stopped_until, machine.cut_until]

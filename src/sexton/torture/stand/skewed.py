@@ -15,6 +15,7 @@ the programs that this process starts, such as the child processes of CPU-bound 
 
 import ctypes
 import datetime
+import functools
 import gc
 import mmap
 import runpy
@@ -63,7 +64,8 @@ def skew(path: str) -> None:
         "strftime": _formatted(time.strftime, wrong),
     }
     for name, function in replaced.items():
-        setattr(time, name, function)
+        # Like the right one it must not become a method of a class that it is put into.
+        setattr(time, name, functools.partial(function))
     _put(datetime.datetime, "now", now)
     _put(datetime.datetime, "utcnow", utcnow)
     _put(datetime.date, "today", today)
