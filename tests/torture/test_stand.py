@@ -21,7 +21,8 @@ import pytest
 from sexton.errors import ConfigurationError
 from sexton.store.connection import Address
 from sexton.store.migrations import migrate
-from sexton.torture.stand import Role, Stand, StandError, roles, tree
+from sexton.torture.stand import Role, Stand, StandError, roles, skewed, tree
+from sexton.torture.stand.clocks import Clock
 from sexton.torture.stand.scratch import scratch
 from sexton.torture.stand.way import address_of, through
 
@@ -228,3 +229,23 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_process_with_a_wrong_clock_writes_its_log_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "speaks.py").write_text(
+        "import logging\n"
+        "logging.basicConfig(format='%(asctime)s %(message)s')\n"
+        "logging.warning('hello')\n"
+    )
+    clock = Clock(tmp_path / "clock")
+    clock.set(-7200.0)
+    ran = subprocess.run(
+        [sys.executable, skewed.__file__, str(clock.path), "speaks"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    clock.close()
+    assert ran.stderr.endswith(" hello\n")
+    assert "Logging error" not in ran.stderr
