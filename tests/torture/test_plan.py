@@ -1,5 +1,7 @@
 """What goes wrong is drawn from a seed: the same again for the same seed, and of every kind."""
 
+from itertools import pairwise
+
 from sexton.torture.faults.plan import OFFSETS, WARM_UP, Field, plan
 
 CLUSTER = Field(
@@ -29,8 +31,7 @@ def test_a_quarter_of_an_hour_has_faults_of_every_kind_and_many_at_once() -> Non
         assert [each.n for each in faults] == [*range(1, len(faults) + 1)]
         assert all(WARM_UP <= each.at_s < 900 for each in faults)
         together = sum(
-            one.at_s < other.at_s < one.at_s + one.for_s
-            for one, other in zip(faults, faults[1:], strict=False)
+            one.at_s < other.at_s < one.at_s + one.for_s for one, other in pairwise(faults)
         )
         assert together > 30, "faults compose"
 

@@ -167,8 +167,9 @@ class Inflictor:
         self._standing[name] = planned.n
         await self._stand.proxies.set(name, fault)
         if cut:
-            side = "server" if isinstance(fault, HalfOpen) else "both"
-            await self._stand.proxies.cut(name, side=side)
+            await self._stand.proxies.cut(
+                name, side="server" if isinstance(fault, HalfOpen) else "both"
+            )
         await asyncio.sleep(planned.for_s)
         await self._lift(planned)
 
