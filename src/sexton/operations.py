@@ -23,6 +23,7 @@ from sexton.store.workers import WorkerView
 
 T = TypeVar("T")
 TRIES = 5
+MOST_A_SECOND = 1_000_000
 
 
 class Operations:
@@ -183,6 +184,14 @@ class Operations:
         history = (await self.client()).store.history
         return await history.set_retention(kept, buried, dead is not None)
 
+    async def catch_up_at(self, rate: float | Literal["usual"]) -> float | None:
+        """Set at how many fires a second this installation catches up what is late; `usual` is
+        twice as many as it fires usually. Returns what holds now, None for `usual`.
+        """
+        wanted = None if rate == "usual" else _rate(rate)
+        await (await self.client()).store.due.set_rate(wanted)
+        return wanted
+
 
 async def without_deadlock(work: Callable[[], Awaitable[T]]) -> T:
     """Settlements lock the same jobs, and follow from one to another: one of two gives in."""
@@ -190,6 +199,15 @@ async def without_deadlock(work: Callable[[], Awaitable[T]]) -> T:
         with contextlib.suppress(asyncpg.DeadlockDetectedError):
             return await work()
     return await work()
+
+
+def _rate(rate: float) -> float:
+    wrong = isinstance(rate, bool) or not isinstance(rate, int | float)
+    if wrong or not 0 < rate <= MOST_A_SECOND:
+        raise ConfigurationError(
+            f"rate is {rate!r:.100}; it must be a number of fires a second, or 'usual'"
+        )
+    return float(rate)
 
 
 def _days(length: Duration, field: str) -> float:

@@ -140,3 +140,23 @@ async def test_a_redrive_beyond_the_quota_revives_none(api: Served) -> None:
         assert answer.status_code == 429
         assert len(await pages(http, "/v1/dead")) == 3
         assert (await http.post("/v1/dead/redrive", json={"ids": ids[:2]})).status_code == 200
+
+
+async def test_a_dry_run_says_which_would_stay_dead(api: Served) -> None:
+    async with api.caller("operator", "acme") as http:
+        [free] = await bury(api, http, 1)
+        [taken] = await bury(api, http, 1, key="taken")
+        twice = [(await bury(api, http, 1, key="twice"))[0] for _ in range(2)]
+        await enqueue(http, key="taken")
+        said: dict[str, Any] = {"filter": {"task": "t"}, "dry_run": True}
+        dry = (await http.post("/v1/dead/redrive", json=said)).json()
+        assert {each["id"]: each["held"] for each in dry["jobs"]} == {
+            **{free: False, taken: True},
+            **{twice[0]: False, twice[1]: True},
+        }
+        assert (dry["chosen"], dry["redriven"]) == (4, 0)
+        done = (await http.post("/v1/dead/redrive", json=said | {"dry_run": False})).json()
+        assert {each["id"]: each["held"] for each in done["jobs"]} == {
+            each["id"]: each["held"] for each in dry["jobs"]
+        }
+        assert [each["id"] for each in done["jobs"] if each["revived"]] == [free, twice[0]]

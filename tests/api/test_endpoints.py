@@ -1,6 +1,8 @@
 """Endpoints over HTTP, and targets that name one or are written out."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +10,7 @@ import asyncpg
 import pytest
 
 from sexton import Sexton
+from sexton.api.idempotency import fingerprint
 from sexton.targets.http.seal import fresh_key
 from sexton.targets.http.sign import fresh_secret
 
@@ -148,6 +151,22 @@ async def test_a_secret_that_was_made_is_shown_once_also_to_who_asks_twice(api: 
     assert twice[0].json()["secret"].encode() not in kept["body"]
 
 
+async def test_what_is_kept_of_a_request_is_no_way_to_guess_its_secrets(api: Served) -> None:
+    """Whoever has the database alone, and an idea of what was sent, cannot see whether it was."""
+    body = json.dumps({"url": URL, "headers": {"X-Pin": "hunter22"}}).encode()
+    async with api.caller("operator", "acme") as client:
+        for _ in range(2):
+            answer = await client.put(
+                "/v1/endpoints/e",
+                content=body,
+                headers={"Idempotency-Key": "k", "Content-Type": "application/json"},
+            )
+            assert answer.status_code == 201
+    [kept] = await rows(api, "select fingerprint from sexton.request")
+    guessed = fingerprint(b"PUT", b"/v1/endpoints/e", b"", body)
+    assert kept["fingerprint"] not in (guessed, hashlib.sha256(guessed).digest())
+
+
 async def test_a_patch_changes_what_it_says(api: Served) -> None:
     async with api.caller("operator", "acme") as client:
         body = {"url": URL, "headers": {"X-One": "1111", "X-Two": "2222"}, "timeout": 5}
@@ -168,6 +187,33 @@ async def test_a_patch_changes_what_it_says(api: Served) -> None:
         assert fresh.json()["version"] == 3
         nothing = await client.patch("/v1/endpoints/e", json={"timeout": 6})
         assert nothing.json()["version"] == 3
+
+
+async def test_headers_do_not_go_along_to_another_host_unsaid(api: Served) -> None:
+    """Whoever may change a URL, and may not read the headers, has them sent to nobody else."""
+    elsewhere = [
+        "https://evil.example/",
+        "http://hooks.example.com/",
+        "https://hooks.example.com:8/",
+    ]
+    async with api.caller("operator", "acme") as client:
+        headers = {"Authorization": "Bearer canary-01234567", "X-Two": "2222"}
+        await client.put("/v1/endpoints/e", json={"url": URL, "headers": headers})
+        for url in elsewhere:
+            for refused in (
+                await client.put("/v1/endpoints/e", json={"url": url}),
+                await client.patch("/v1/endpoints/e", json={"url": url}),
+                await client.patch("/v1/endpoints/e", json={"url": url, "headers": {"X-Two": "3"}}),
+            ):
+                assert (refused.status_code, refused.json()["field"]) == (422, "headers")
+        assert (await client.get("/v1/endpoints/e")).json()["url"] == URL
+        same = await client.patch("/v1/endpoints/e", json={"url": URL.partition("?")[0] + "/other"})
+        assert same.json()["headers"]["names"] == ["Authorization", "X-Two"]
+        said = {"url": elsewhere[0], "headers": {"authorization": "Bearer mine", "x-two": None}}
+        moved = await client.patch("/v1/endpoints/e", json=said)
+        assert (moved.status_code, moved.json()["headers"]["names"]) == (200, ["authorization"])
+        back = await client.put("/v1/endpoints/e", json={"url": URL, "headers": {}})
+        assert (back.status_code, back.json()["headers"]["set"]) == (200, False)
 
 
 WRONG_ENDPOINTS: list[tuple[dict[str, Any], str]] = [
@@ -355,6 +401,30 @@ async def test_a_target_that_is_written_out_becomes_one_endpoint(api: Served) ->
         assert (await client.delete(f"/v1/endpoints/{listed[0]['name']}")).status_code == 409
     kept = await rows(api, "select * from sexton.endpoint")
     assert "canary-canary" not in str([dict(each) for each in kept])
+
+
+async def test_a_tenant_that_writes_out_another_target_with_every_job_is_stopped(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a row for a month, and a task that every claim of every tenant goes past."""
+    monkeypatch.setattr("sexton.api.limits.MOST_ENDPOINTS", 3)
+
+    def job(n: int) -> dict[str, Any]:
+        return {"target": {"http": {"url": f"https://hooks.example.com/{n}"}}}
+
+    async with api.caller("operator", "acme") as client:
+        assert (await client.put("/v1/endpoints/e", json={"url": URL})).status_code == 201
+        made = [await client.post("/v1/jobs", json=job(n)) for n in (1, 2, 1, 3)]
+        assert [each.status_code for each in made] == [201, 201, 201, 403]
+        assert made[-1].json()["type"] == "/problems/quota_exceeded"
+        lines = "\n".join(json.dumps(job(n)) for n in (2, 4))
+        told = await client.post(
+            "/v1/jobs/bulk", content=lines, headers={"content-type": "application/x-ndjson"}
+        )
+        statuses = [json.loads(each)["status"] for each in told.text.splitlines()]
+        assert statuses == ["created", "error"]
+        assert (await client.put("/v1/endpoints/f", json={"url": URL})).status_code == 403
+        assert (await client.put("/v1/endpoints/e", json={"url": URL})).status_code == 200
 
 
 async def test_the_same_target_written_out_by_many_at_once_is_one_endpoint(api: Served) -> None:

@@ -1,9 +1,13 @@
 """Keys: what they look like, what they open, and that they stop doing so."""
 
+import asyncio
+import json
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
 
@@ -197,6 +201,61 @@ async def test_a_key_revoked_elsewhere_opens_nothing_within_5_s(api: Served, dea
             assert (await admin.delete(f"/v1/keys/{key['id']}")).status_code == 204
             took = await until(lambda: refused(http))
             assert took < (5.0 if deaf else 1.0)
+
+
+async def revoked(admin: httpx.AsyncClient, api: Served, role: str) -> None:
+    [key] = await api.rows("select id from sexton.api_key where role = $1", role)
+    assert (await admin.delete(f"/v1/keys/{key['id']}")).status_code == 204
+
+
+async def test_a_key_that_is_revoked_during_a_long_poll_is_given_nothing_any_more(
+    api: Served,
+) -> None:
+    async with api.caller("admin") as admin, api.caller("worker") as http:
+        joined = await http.post("/v1/workers", json={"name": "w", "queues": ["q"]})
+        path = f"/v1/workers/{joined.json()['id']}/claim"
+        polling = asyncio.create_task(http.post(path, json={"wait": 30}))
+        await until(lambda: api.rows("select from sexton.worker where idle <> '{}'"))
+        await revoked(admin, api, "worker")
+        made = await admin.post("/v1/jobs", json={"task": "t", "queue": "q"})
+        answer = await asyncio.wait_for(polling, 10)
+        assert answer.status_code == 401, answer.text
+        job = (await admin.get(f"/v1/jobs/{made.json()['id']}")).json()
+        assert (job["state"], job["attempt"]) == ("ready", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/v1/jobs/bulk", {"task": "t"}),
+        ("/v1/schedules/bulk", {"name": "s", "every": 60, "target": {"task": "t"}}),
+    ],
+)
+async def test_a_key_that_is_revoked_during_a_bulk_adds_nothing_any_more(
+    api: Served, path: str, line: dict[str, Any]
+) -> None:
+    told: list[dict[str, Any]] = []
+    more = asyncio.Event()
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield json.dumps(line).encode() + b"\n"
+        await more.wait()
+        yield json.dumps(line | ({"name": "s2"} if "name" in line else {})).encode() + b"\n"
+
+    key = await api.key("operator")
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson"}
+    async with (
+        api.caller("admin") as admin,
+        aiohttp.ClientSession(headers=headers) as http,
+        http.post(api.url + path, data=lines()) as answer,
+    ):
+        async for text in answer.content:
+            told.append(json.loads(text))
+            if not more.is_set():
+                await revoked(admin, api, "operator")
+                more.set()
+    assert [each["status"] for each in told] == ["created", "error"]
+    assert told[1]["error"]["status"] == 401
 
 
 # ── whose they are ──────────────────────────────────────────────────────────

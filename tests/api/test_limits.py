@@ -16,7 +16,9 @@ from sexton.api.problems import Problem
 from sexton.api.service import Service
 from sexton.domain.spec import Spec, Terms
 
+from .process import until
 from .served import Served
+from .test_idempotency import held, waiting
 
 # ── how fast ────────────────────────────────────────────────────────────────
 
@@ -149,6 +151,30 @@ async def test_jobs_that_do_not_fit_may_come_back(app: Sexton) -> None:
             await limits.room_for_jobs(desk, 10**9)
 
 
+async def test_a_tenant_whose_requests_take_long_leaves_connections_to_others(
+    api: Served,
+) -> None:
+    """A change of a calendar may take as long as its schedules are many, and others wait for it."""
+    async with api.caller("operator", "acme") as acme, api.caller("viewer", "other") as other:
+        async with held(api, await calendars_of(api, "acme")):
+            sent = [asyncio.create_task(acme.put("/v1/calendars/c", json={})) for _ in range(30)]
+            await until(lambda: several_wait(api))
+            for _ in range(3):
+                async with asyncio.timeout(3):
+                    assert (await other.get("/v1/schedules")).status_code == 200
+        assert {(await each).status_code for each in sent} <= {200, 201, 503}
+
+
+async def calendars_of(api: Served, tenant: str) -> str:
+    [row] = await api.rows("select id from sexton.tenant where name = $1", tenant)
+    what = f"sexton.hold:calendar:{row['id']}"
+    return f"select pg_advisory_xact_lock(hashtextextended('{what}', 0))"
+
+
+async def several_wait(api: Served) -> bool:
+    return await waiting(api) >= 7
+
+
 # ── how often ───────────────────────────────────────────────────────────────
 
 NOW = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -188,10 +214,10 @@ async def test_a_schedule_that_fires_too_often_is_refused_by_its_rule(app: Sexto
             spec = Spec("s", "t", "{}", Terms.of("s", options))
             async with desk_of(service, min_interval=60.0) as desk:
                 with pytest.raises(Problem) as refused:
-                    limits.demand_interval(desk, spec)
+                    limits.demand_interval(desk.principal, spec)
                 assert (refused.value.status, refused.value.field) == (422, field)
             async with desk_of(service, min_interval=None) as desk:
-                limits.demand_interval(desk, spec)
+                limits.demand_interval(desk.principal, spec)
         spec = Spec("s", "t", "{}", Terms.of("s", {"cron": "* * * * *"}))
         async with desk_of(service, min_interval=60.0) as desk:
-            limits.demand_interval(desk, spec)
+            limits.demand_interval(desk.principal, spec)

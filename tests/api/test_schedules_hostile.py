@@ -103,6 +103,34 @@ NOT_BODIES = [
 ]
 
 
+async def test_a_rule_that_would_be_gone_through_for_hours_is_refused(api: Served) -> None:
+    """Nobody else of any tenant would be answered meanwhile."""
+    windows = [
+        f"{hour:02}:{minute:02}:{second:02}-{hour:02}:{minute:02}:{second + 1:02}"
+        for hour in range(24)
+        for minute in range(60)
+        for second in range(0, 58, 10)
+    ]
+    said = {"target": RING, "every": 60, "only": ["a"], "exclude": ["b"]}
+    async with api.caller("operator", "acme") as http:
+        for name in ("a", "b"):
+            made = await http.put(f"/v1/calendars/{name}", json={"windows": windows})
+            assert made.status_code == 201, made.text
+        for more in ({}, {"when_excluded": "next_day"}):
+            for answer in (
+                await http.put("/v1/schedules/x", json=said | more),
+                await http.post("/v1/schedules/preview", json={**said, **more, "target": None}),
+            ):
+                assert (answer.status_code, answer.json()["field"]) == (422, "when"), answer.text
+        lines = "".join(json.dumps({"name": f"s{n}", **said}) + "\n" for n in range(3))
+        told = await http.post(
+            "/v1/schedules/bulk", content=lines, headers={"content-type": "application/x-ndjson"}
+        )
+        statuses = [json.loads(each)["status"] for each in told.text.splitlines()]
+        assert statuses == ["error"] * 3
+        assert (await http.get("/v1/schedules")).json()["items"] == []
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -188,3 +216,30 @@ async def test_a_query_that_cannot_be_right_is_refused(api: Served) -> None:
             answer = await http.get(f"/v1/schedules?{query}")
             assert answer.status_code in (400, 422), (query, answer.text)
             assert json.loads(answer.content)["status"] == answer.status_code
+
+
+async def test_a_schedule_that_is_called_bulk_has_a_body_like_any_other(api: Served) -> None:
+    """Only a POST there is a stream of lines, which nobody reads whole."""
+    async with api.caller("operator") as http:
+        url, json_ = "/v1/schedules/bulk", {"content-type": "application/json"}
+        assert (await http.put(url, json=GOOD)).status_code == 201
+        large = json.dumps(GOOD | {"payload": {"x": "x" * api.app.settings.max_body_bytes}})
+        deep = '{"payload": ' + '{"a":' * 5000 + "1" + "}" * 5001
+        for method in ("PUT", "PATCH"):
+            for body, status in (
+                (large, 413),
+                (deep, 400),
+                ('{"payload": {"a": "\\u0000"}}', 422),
+                ("{", 400),
+                (b"\xff\xfe", 400),
+            ):
+                answer = await http.request(method, url, content=body, headers=json_)
+                assert answer.status_code == status, (method, body[:40], answer.text)
+            text = await http.request(method, url, content=json.dumps(GOOD), headers={})
+            assert text.status_code == 415
+        # Its body is part of what an Idempotency-Key stands for.
+        once = {"idempotency-key": "once"}
+        first = await http.put(url, json=GOOD | {"priority": 1}, headers=once)
+        other = await http.put(url, json=GOOD | {"priority": 2}, headers=once)
+        assert (first.status_code, other.status_code) == (200, 422)
+        assert (await http.get(url)).json()["priority"] == 1

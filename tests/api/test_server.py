@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 
 import asyncpg
 import httpx
@@ -88,7 +89,7 @@ async def test_a_key_made_elsewhere_ends_it_too(api: Served) -> None:
         [key] = (await http.get("/v1/keys", headers=headers)).json()["items"]
         assert key["created_by"].endswith("at the command line")
         [line] = (await http.get("/v1/audit-log", headers=headers)).json()["items"]
-        assert (line["action"], line["address"]) == ("key.create", "local")
+        assert (line["action"], line["address"]) == ("key.create", socket.gethostname())
 
 
 # ── where it listens ────────────────────────────────────────────────────────

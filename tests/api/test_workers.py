@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from sexton import Sexton
+from sexton.api.remote import Remotely
 from sexton.domain.job import NewJob
 from sexton.flow import reap
 
@@ -295,6 +296,40 @@ async def test_a_client_that_hangs_up_leaves_no_claim_behind(api: Served) -> Non
         id = await enqueue(other.http)
         [job] = await other.claim(1, wait=10)
         assert job["id"] == id
+
+
+async def test_a_claim_with_a_key_waits_for_the_client_that_hung_up(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent again it has the same jobs, so meanwhile nobody else may have them."""
+    watched: list[asyncio.Future[None]] = []
+    look = Remotely.look
+
+    @asynccontextmanager
+    async def watch(request: Any) -> AsyncIterator[asyncio.Future[None]]:
+        watched.append(asyncio.get_running_loop().create_future())
+        yield watched[-1]
+
+    async def hang_up(self: Remotely, *args: Any) -> Any:
+        turn = await look(self, *args)
+        watched[-1].set_result(None)
+        return turn
+
+    async with away(api) as worker, away(api) as other:
+        path, once = f"/v1/workers/{worker.id}/claim", {"Idempotency-Key": "c1"}
+        for headers, theirs in (({}, 1), (once, 0)):
+            id = await enqueue(worker.http)
+            with monkeypatch.context() as patched:
+                patched.setattr("sexton.api.claiming.client_gone", watch)
+                patched.setattr(Remotely, "look", hang_up)
+                await worker.http.post(path, json={}, headers=headers)
+            got = await other.claim(1)
+            assert len(got) == theirs
+            for job in got:
+                await other.settle(job, "succeeded")
+        [job] = (await worker.http.post(path, json={}, headers=once)).json()["jobs"]
+        assert job["id"] == id
+        assert (await worker.settle(job, "succeeded"))["status"] == "accepted"
 
 
 async def test_a_server_that_stops_sends_those_home_who_wait(app: Sexton) -> None:
@@ -648,6 +683,24 @@ async def test_a_worker_that_cannot_be_right_is_not_registered(api: Served) -> N
             answer = await http.post("/v1/workers", json=said)
             assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert await rows(api, "select from sexton.worker") == []
+
+
+async def test_a_tenant_that_registers_workers_without_end_is_stopped(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every enqueue of every tenant looks through them."""
+    monkeypatch.setattr("sexton.api.limits.MOST_WORKERS", 3)
+    async with api.caller("worker", "acme") as http:
+        said = {"name": "away", "queues": ["q"]}
+        joined = [await http.post("/v1/workers", json=said) for _ in range(4)]
+        assert [each.status_code for each in joined] == [201, 201, 201, 429]
+        assert joined[-1].json()["type"] == "/problems/quota_exceeded"
+        assert joined[-1].headers["retry-after"]
+        assert (await http.delete(f"/v1/workers/{joined[0].json()['id']}")).status_code == 200
+        assert (await http.post("/v1/workers", json=said)).status_code == 201
+    async with api.caller("worker") as http:
+        for _ in range(4):
+            assert (await http.post("/v1/workers", json=said)).status_code == 201
 
 
 async def test_an_id_that_nobody_has_is_refused(api: Served) -> None:

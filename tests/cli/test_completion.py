@@ -65,11 +65,17 @@ def test_trouble_is_silent_and_short(embedded_cli: Cli) -> None:
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
 def test_bash_completes_with_the_script(cli: Cli) -> None:
-    cli.json("schedule", "add", "two words", "--every", "1h", "--task", "add")
+    for name in ("two words", "eu:paris", "eu:berlin:east"):
+        cli.json("schedule", "add", name, "--every", "1h", "--task", "add")
     for words, offered in (
         ("sexton calen", ["calendar"]),
         ("sexton schedule show tw", [r"two\ words"]),
-        ("sexton schedule show ''", [r"two\ words"]),
+        ("sexton schedule show ''", ["eu:berlin:east", "eu:paris", r"two\ words"]),
+        # As bash gives them, which breaks words at colons, and what it wants in return.
+        ("sexton schedule show eu", ["eu:berlin:east", "eu:paris"]),
+        ("sexton schedule show eu :", ["berlin:east", "paris"]),
+        ("sexton schedule show eu : pa", ["paris"]),
+        ("sexton schedule show eu : berlin : e", ["east"]),
     ):
         script = ANSWERS.format(program=" ".join(PROGRAM), words=words)
         deadline = time.monotonic() + PATIENCE

@@ -1,11 +1,14 @@
 """sexton dev: started, seen to work, ended; nothing stays behind."""
 
+import http.server
 import os
 import pty
 import re
 import signal
 import subprocess
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +45,33 @@ def test_an_application_of_the_user_runs_its_own_tasks(cli: Cli) -> None:
     ended = dev.end(signal.SIGTERM)
     assert ended.code == 0
     assert ended.out.startswith("1 job done in ")
+
+
+def test_deliveries_to_endpoints_are_made(cli: Cli) -> None:
+    heard = threading.Event()
+
+    class Endpoint(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(204)
+            self.end_headers()
+            heard.set()
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    cli.environ["SEXTON_HTTP_ALLOW"] = "127.0.0.1"
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        cli.json("endpoint", "put", "hooks", url)
+        dev = cli.start("dev", "shop:app")
+        dev.line("PostgreSQL:")
+        id = cli.json("job", "enqueue", "http:hooks", '{"a": 1}')["id"]
+        dev.line(f"job {id} http:", "succeeded")
+        assert heard.is_set()
+        assert dev.end().code == 0
+        server.shutdown()
 
 
 def test_the_demonstration_keeps_apart_from_a_database_of_the_user(cli: Cli) -> None:

@@ -1,6 +1,8 @@
 """`sexton doctor` finds each problem that was planted, and says what to do."""
 
 import asyncio
+import re
+import shlex
 
 import asyncpg
 import pytest
@@ -279,6 +281,26 @@ async def test_queues_without_a_worker_and_queues_far_behind_are_found(address: 
     assert "--queue nobodys" in by_level["problem"].do
     assert "oldest job of 'default' has been due for 10 min" in by_level["warning"].what
     assert work.OLD_WARNING < 600 < work.OLD_PROBLEM
+
+
+async def test_what_to_do_is_a_command_that_a_shell_takes(app: Sexton, address: Address) -> None:
+    async with hands(address) as hand:
+        for queue in ("two words; rm", "http"):
+            await hand.enqueue("t", queue=queue)
+    await execute(
+        address,
+        "update sexton.job set due_at = now() - interval '2 min'",
+        "insert into sexton.tenant (name) values ('acme')",
+    )
+    async with app:
+        await app.schedules.add("it's late", "t", every="1h", tenant="acme")
+    await execute(address, "update sexton.schedule set state = 'quarantined', reason = 'x'")
+    done = " ".join(each.do for each in await examined(address))
+    assert "`sexton worker APP --queue 'two words; rm'`" in done
+    assert "`sexton worker --queue http`" in done
+    assert "--tenant acme`" in done
+    [command] = re.findall(r"`(sexton schedule resume [^`]+)`", done)
+    assert shlex.split(command)[3:] == ["it's late", "--tenant", "acme"]
 
 
 async def test_quarantined_and_late_schedules_are_found(app: Sexton, address: Address) -> None:

@@ -120,6 +120,17 @@ def test_dead_jobs_are_looked_at_redriven_and_purged(cli: Cli) -> None:
     assert cli("dead", "ls").out == "no dead jobs\n"
 
 
+def test_on_a_narrow_terminal_neither_ids_nor_states_are_cut(cli: Cli) -> None:
+    given = ("--key", "k" * 80, "--queue", "a_queue_with_a_long_name", "--delay", "30d")
+    for _ in range(2):
+        made = cli.json("job", "enqueue", "a_task_with_a_rather_long_name", *given)
+    shown = cli("job", "ls", COLUMNS="80").out.splitlines()
+    assert all(len(line) <= 80 for line in shown)
+    assert shown[1].split()[0] == str(made["id"])
+    assert " waiting " in shown[1]
+    assert "a_t" in shown[1]
+
+
 def test_hostile_text_cannot_move_the_cursor(cli: Cli) -> None:
     dev = cli.start("dev", "shop:app")
     cli("job", "enqueue", "die", "--key", HOSTILE, "--tag", HOSTILE)

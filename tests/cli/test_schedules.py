@@ -208,9 +208,13 @@ def test_calendars_are_put_shown_and_removed(cli: Cli) -> None:
     assert "1 schedule changed" in here(cli, "calendar", "put", "off", "--date", "2026-12-25").out
     assert "2026-12-25" in here(cli, "calendar", "show", "off").out
     assert "off" in here(cli, "calendar", "ls").out
+    assert cli.json("calendar", "users", "off") == {"users": ["beat"], "next": None}
+    assert here(cli, "calendar", "users", "off").out == "beat\n"
     refused = here(cli, "calendar", "rm", "off")
     assert (refused.code, "is used by beat" in refused.err) == (2, True)
     cli.json("schedule", "rm", "beat")
+    assert here(cli, "calendar", "users", "off").out == "no schedule goes by off\n"
+    assert here(cli, "calendar", "users", "of").code == 1
     assert cli.json("calendar", "rm", "off") == {"removed": "off"}
     assert cli.json("calendar", "ls") == {"calendars": [], "next": None}
 
@@ -222,7 +226,7 @@ def test_calendars_are_put_shown_and_removed(cli: Cli) -> None:
         (("trigger", "nosuch"), 1, "no schedule 'nosuch'"),
         (("add", "x", "--task", "t"), 2, "give one of cron="),
         (("add", "x", "--task", "t", "--cron", "61 * * * *"), 2, "minute: 61"),
-        (("add", "x", "--task", "t", "--every", "5s", "--args", "[1]"), 2, "must be a JSON object"),
+        (("add", "x", "--task", "t", "--every", "5s", "--args", "[1]"), 2, "not a JSON object"),
         (("add", "x", "--task", "t", "--every", "5s", "--args", "{"), 2, "are not JSON"),
         (("add", "x", "--task", "t", "--at", "+soon"), 2, "at: 'soon' is not a duration"),
         (("add", "x", "--task", "t", "--at", "-1h"), 2, "never fires"),

@@ -116,6 +116,8 @@ def test_every_look_is_the_same_from_both_sides(both: Both) -> None:
         ("schedule", "update", "rest", "--cron", "0 7 * * *", "--unset", "exclude", "--dry-run"),
         ("calendar", "ls"),
         ("calendar", "show", "off"),
+        ("calendar", "users", "off"),
+        ("calendar", "users", "off", "--limit", "1"),
         ("job", "ls"),
         ("job", "ls", "--state", "succeeded", "--task", "add"),
         ("job", "ls", "--schedule", "beat", "--limit", "1"),

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import typer
 
 from sexton.cli.instants import Instant, parse_instant
 from sexton.cli.output import clean, compact, first_line, lasted
+from sexton.cli.parameters import json_object, one_of
 
 NOW = datetime(2026, 3, 28, 12, tzinfo=UTC)
 
@@ -65,3 +67,26 @@ def test_lengths_of_time_are_said() -> None:
     assert [lasted(each) for each in (0.0123, 2.5, 61, 7260, 90000)] == [
         *("12 ms", "2.5 s", "1 m 01 s", "2 h 01 m", "1 d 01 h")
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["{oops", "[1]", "1", '{"a": NaN}', '{"a": Infinity}', '{"a": "\\ud800"}', "", "{}{}"]
+)
+def test_what_the_service_would_not_read_is_no_object_here_either(text: str) -> None:
+    """NaN, written again, would arrive as null."""
+    with pytest.raises(ValueError, match=r"not JSON|not a JSON object"):
+        json_object(text)
+
+
+def test_an_object_is_read_whole() -> None:
+    assert json_object('{"a": 123456789012345678901234567890, "b": [null, "é"]}') == {
+        "a": 123456789012345678901234567890,
+        "b": [None, "é"],
+    }
+
+
+def test_a_word_that_must_be_known_is_refused_with_what_was_meant() -> None:
+    read = one_of(("fired", "missed"))
+    assert read("fired") == "fired"
+    with pytest.raises(typer.BadParameter, match="did you mean 'missed'"):
+        read("mised")

@@ -210,10 +210,11 @@ def test_compose_has_three_schedulers_five_workers_the_service_and_postgresql() 
             assert not source.startswith("./") or (DEPLOY / source).exists(), mount
 
 
-def test_compose_gives_workers_longer_to_end_than_their_grace() -> None:
-    worker = COMPOSE["services"]["worker"]
-    grace = Settings.load({"SEXTON_GRACE": worker["environment"]["SEXTON_GRACE"]}).grace
-    assert int(worker["stop_grace_period"].removesuffix("s")) >= grace + 10
+@pytest.mark.parametrize("name", ["worker", "deliverer", "api"])
+def test_compose_gives_longer_to_end_than_the_grace(name: str) -> None:
+    service = COMPOSE["services"][name]
+    grace = Settings.load({"SEXTON_GRACE": service["environment"]["SEXTON_GRACE"]}).grace
+    assert int(service["stop_grace_period"].removesuffix("s")) >= grace + 10
 
 
 # ── Kubernetes ──────────────────────────────────────────────────────────────
@@ -271,6 +272,10 @@ def test_every_deployment_has_probes_that_are_answered_and_a_budget(
     )
     if grace is not None:
         wanted = Settings.load({"SEXTON_GRACE": grace}).grace + 10
+        if "lifecycle" in container:
+            word, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+            assert word == "sleep"
+            wanted += int(seconds)
         assert pod["terminationGracePeriodSeconds"] >= wanted
 
 
@@ -304,6 +309,8 @@ def test_the_service_leads_to_the_pods_and_the_kustomization_to_every_file() -> 
             <= e["spec"]["template"]["metadata"]["labels"].items()]  # fmt: skip
     [container] = pods[0]["spec"]["template"]["spec"]["containers"]
     assert service["spec"]["ports"][0]["targetPort"] in {p["name"] for p in container["ports"]}
+    # Whom requests are still sent to must still listen.
+    assert container["lifecycle"]["preStop"]
     kustomization = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())
     listed = set(kustomization["resources"])
     assert all((DEPLOY / "kubernetes" / name).exists() for name in listed)
@@ -338,11 +345,31 @@ def test_every_unit_starts_a_command_that_exists_and_not_as_root(path: Path) -> 
     assert service["NoNewPrivileges"] == "yes"
     assert service["ProtectSystem"] == "strict"
     assert service["EnvironmentFile"] == "/etc/sexton/sexton.env"
-    if service["Type"] != "oneshot":
+    if service["Type"] == "oneshot":
+        # All others wait for it, and PostgreSQL may come up after this host.
+        assert service["Restart"] == "on-failure"
+        assert service["RestartMode"] == "direct"
+    else:
         assert service["Restart"] == "always"
         assert "sexton-migrate.service" in unit["Unit"]["After"]
     if "worker" in words:
         assert int(service["TimeoutStopSec"]) >= Settings.load({}).grace + 10
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_systemd_knows_every_option_of_the_units(tmp_path: Path) -> None:
+    for path in UNITS:
+        text = path.read_text().replace("/opt/sexton/bin/sexton", "/bin/true")
+        (tmp_path / path.name).write_text(text)
+    units = [tmp_path / path.name.replace("@.", "@1.") for path in UNITS]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *units],
+        capture_output=True,
+        text=True,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "Unknown" in line]
+    # Before 254 it is left alone.
+    assert [line for line in complaints if "RestartMode" not in line] == []
 
 
 def test_the_example_environment_is_one_that_sexton_takes() -> None:

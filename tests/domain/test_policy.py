@@ -1,5 +1,6 @@
 """What a schedule may say about misfires and overlaps, and how many of its jobs may live."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -35,6 +36,21 @@ def test_how_many_may_live_and_whether_they_wait_for_each_other(
 
 def test_by_default_one_fire_makes_up_for_an_hour_and_nothing_overlaps() -> None:
     assert Policy.of() == Policy(misfire="latest", grace=3600.0, overlap="skip")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"misfire": "latest", "grace": 3600, "overlap": "skip"}',
+        '{"misfire": "latest", "grace": "1h"}',
+        '{"overlap": "skip"}',
+    ],
+)
+def test_what_is_as_usual_is_not_in_the_text_wherever_it_was_read(said: str) -> None:
+    """Equal rules have equal text, or saying the same again would be another version."""
+    assert Policy.of(**json.loads(said)) == Policy()
+    when = Definition.of(cron="0 6 * * *")
+    assert RuleText(when, Policy.of(**json.loads(said))).to_json() == RuleText(when).to_json()
 
 
 @pytest.mark.parametrize("grace", ["1h30m", 5400, timedelta(hours=1, minutes=30)])

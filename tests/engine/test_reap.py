@@ -2,7 +2,9 @@
 
 import asyncpg
 
+from sexton.domain.transitions import Settlement
 from sexton.flow import prune, reap
+from sexton.flow.meters import Tally
 from sexton.store.connection import Address
 
 from ..support.hands import hands
@@ -29,6 +31,34 @@ async def test_an_orphan_that_somebody_has_locked_does_not_keep_the_reaper_from_
         await transaction.rollback()
         await other.close()
         assert await reap.run_once(worker.store) == 1
+
+
+async def test_what_dies_with_its_worker_is_counted_by_who_reaps_it(address: Address) -> None:
+    """A job that kills every worker is not seen by any of them."""
+    async with hands(address) as lost, hands(address) as worker:
+        for task in ("poison", "poison", "unlucky"):
+            await lost.enqueue(task)
+        await lost.claim(3)
+        await worker.rows(
+            "insert into sexton.task (name, queue, priority, max_attempts, retry_base, "
+            "retry_factor, retry_cap, declared_at) "
+            "values ('poison', 'default', 0, 1, 1, 2, 60, now())"
+        )
+        await worker.rows(
+            "update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' "
+            "where id = $1",
+            lost.worker,
+        )
+        settled, died = Tally(), Tally()
+
+        def count(task: str, settlement: Settlement) -> None:
+            settled.add(task, settlement.outcome)
+            if settlement.reason is not None:
+                died.add(task, settlement.reason)
+
+        assert await reap.run_once(worker.store, count=count) == 3
+        assert sorted(settled) == [("poison", "lost", 2), ("unlucky", "lost", 1)]
+        assert [*died] == [("poison", "exhausted", 2)]
 
 
 async def test_everything_that_is_over_goes_in_one_prune(address: Address) -> None:

@@ -126,10 +126,35 @@ def test_jobs_are_looked_at_only_where_the_policy_asks() -> None:
     assert batch.serials == [False, False, False, True, True]
 
 
+@pytest.mark.parametrize("when_excluded", ["skip", "next_day"])
+def test_one_that_would_be_gone_through_for_hours_is_put_aside_and_the_others_are_decided(
+    when_excluded: str,
+) -> None:
+    """Whoever wrote it is one tenant; whoever is due meanwhile may be another."""
+    seconds = Calendar.of(
+        windows=[
+            f"{n // 60:02}:{n % 60:02}:{s}-{n // 60:02}:{n % 60:02}:{s + 1}"
+            for n in range(1440)
+            for s in (10, 20, 30, 40)
+        ]
+    )
+    slow = rule(
+        every=60, only=["a"], exclude=["b"], when_excluded=when_excluded,
+        calendars={"a": seconds, "b": seconds},
+    )  # fmt: skip
+    rules: dict[int, Rule | str] = {7: rule(cron="* * * * *"), 8: slow}
+    read = [row(1), row(2, rule=8), row(3)]
+    for decisions in (decide_due(read, rules), decide_late(read, rules, NOON)):
+        assert decisions.batch.ids == [1, 3]
+        [(put_aside, why)] = decisions.broken
+        assert put_aside.id == 2
+        assert "too long" in why
+
+
 def test_one_that_cannot_be_computed_is_put_aside_and_the_others_are_decided() -> None:
     class Broken:
         definition = Definition.of(cron="* * * * *")
-        needs_anchor = has_jitter = has_calendars = False
+        needs_anchor = has_jitter = has_calendars = is_quick = False
 
         def after(self, *_: Any) -> None:
             raise ZeroDivisionError("nobody expected this")

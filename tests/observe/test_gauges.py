@@ -67,6 +67,16 @@ async def test_what_there_is_is_counted_by_queue_task_and_state(address: Address
         await gauges.close()
 
 
+async def test_a_queue_that_is_served_and_empty_is_not_behind(address: Address) -> None:
+    """Without a number the autoscaler would leave as many workers as there were at the worst."""
+    async with hands(address) as hand:
+        gauges = Gauges(hand.store, lambda known: True)
+        await gauges.fresh()
+        assert await value(gauges, "sexton_queue_age_seconds", queue="default") == 0
+        assert await value(gauges, "sexton_queue_age_seconds", queue="nobodys") is None
+        await gauges.close()
+
+
 async def test_a_silent_workers_jobs_are_stuck(address: Address) -> None:
     async with hands(address) as hand:
         await hand.enqueue("a")

@@ -31,6 +31,9 @@ async def test_probes_are_open_and_metrics_are_for_the_operator(api: Served) -> 
         assert (await nobody.get("/healthz")).json() == {"alive": True}
         ready = await nobody.get("/readyz")
         assert (ready.status_code, ready.json()) == (200, {"ready": True, "reasons": []})
+        for path in ("/healthz", "/readyz"):  # as some balancers ask
+            asked = await nobody.head(path)
+            assert (asked.status_code, asked.content) == (200, b"")
         assert (await nobody.get("/metrics")).status_code == 401
         assert (await stranger.get("/metrics")).status_code == 403
         assert (await worker.get("/metrics")).status_code == 403

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import asyncpg
+import msgspec
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -15,6 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from sexton import Sexton
 from sexton.flow.spans import TRACE_TAG
 from sexton.observe import traces
+from sexton.remote import Server
+
+from ..api.served import Served, served
 
 
 class Traced:
@@ -50,6 +54,12 @@ def child_of(child: ReadableSpan, parent: ReadableSpan) -> bool:
         and child.parent.span_id == parent.context.span_id
         and child.context.trace_id == parent.context.trace_id
     )
+
+
+def of_one_trace(one: ReadableSpan, other: ReadableSpan) -> bool:
+    assert one.context is not None
+    assert other.context is not None
+    return bool(one.context.trace_id == other.context.trace_id)
 
 
 def declare(app: Sexton, tracer: trace.Tracer) -> None:
@@ -201,3 +211,67 @@ def test_neither_library_is_imported_unless_it_is_wanted() -> None:
         "assert not {'opentelemetry', 'prometheus_client', 'fastapi'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+HEARD = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def sent(api: Served, **headers: str) -> list[list[str]]:
+    """The tags of a job by itself, of one with a trace of its own, and of two of a bulk."""
+    own = f"{TRACE_TAG}00-11111111111111111111111111111111-2222222222222222-01"
+    body = '{"task": "t", "tags": ["mine"]}\n{"task": "t"}\n'
+    async with api.caller("operator") as http:
+        ids = []
+        for said in ({"task": "t"}, {"task": "t", "tags": [own]}):
+            ids.append((await http.post("/v1/jobs", json=said, headers=headers)).json()["id"])
+        lines = await http.post(
+            "/v1/jobs/bulk",
+            content=body,
+            headers={"content-type": "application/x-ndjson", **headers},
+        )
+        ids += [msgspec.json.decode(line)["id"] for line in lines.text.splitlines()]
+        return [(await http.get(f"/v1/jobs/{id}")).json()["tags"] for id in ids]
+
+
+async def test_a_service_that_traces_nothing_carries_on_what_it_is_sent(app: Sexton) -> None:
+    tag = TRACE_TAG + HEARD
+    with served(app) as api:
+        one, own, first, second = await sent(api, traceparent=HEARD)
+        assert (one, first, second) == ([tag], ["mine", tag], [tag])
+        assert own == [f"{TRACE_TAG}00-11111111111111111111111111111111-2222222222222222-01"]
+        later = f"cc{HEARD[2:]}-more"
+        assert (await sent(api, traceparent=later))[0] == [tag]
+        for wrong in ("", "nonsense", HEARD.upper(), f"ff{HEARD[2:]}", HEARD + "0", "0" * 55):
+            assert (await sent(api, traceparent=wrong))[0] == []
+
+
+async def test_a_trace_goes_on_through_the_service_into_the_attempt(
+    app: Sexton, traced: Traced
+) -> None:
+    declare(app, traced.tracer)
+    with served(app) as api:
+        async with Server(api.url) as server:
+            with traced.tracer.start_as_current_span("request"):
+                await server.enqueue("at_once", {"n": 0})
+                jobs = [{"task": "at_once", "payload": {"n": n}} for n in (1, 2)]
+                assert [line.status async for line in server.enqueue_many(jobs)] == ["created"] * 2
+            await server.enqueue("waits")
+        async with app:
+            await run_until(app, 4)
+    request = traced.one("request")
+    one, many = traced.one("enqueue at_once"), traced.one("enqueue many")
+    for enqueue in (one, many):
+        assert of_one_trace(enqueue, request), "if with a span of the web framework in between"
+        assert enqueue.kind is trace.SpanKind.PRODUCER
+    assert one.attributes is not None
+    assert many.attributes is not None
+    assert many.attributes["messaging.batch.message_count"] == 2
+    attempts = {
+        each.attributes["sexton.job.id"]: each
+        for each in traced.named("attempt at_once")
+        if each.attributes is not None
+    }
+    assert child_of(attempts.pop(one.attributes["sexton.job.id"]), one)
+    assert all(child_of(each, many) for each in attempts.values())
+    assert not of_one_trace(traced.one("enqueue waits"), request)
+    assert child_of(traced.one("attempt waits"), traced.one("enqueue waits"))

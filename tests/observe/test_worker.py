@@ -20,6 +20,10 @@ async def enqueue(url: str, *names: str, **arguments: object) -> None:
 async def test_after_some_jobs_the_numbers_are_right(database_url: str) -> None:
     with observed_worker(database_url) as worker:
         await worker.until_ready()
+        # Whoever looks for an increase must have seen zero.
+        before = await worker.scrape()
+        for reason in ("permanent", "exhausted", "expired"):
+            assert before.value("sexton_deaths_total", task="dies", reason=reason) == 0
         await enqueue(database_url, *["fine"] * 7, n=1)
         await enqueue(database_url, "fails", "in_a_thread", "dies", "dies")
         await enqueue(database_url, "waits", seconds=0.06)

@@ -287,8 +287,8 @@ async def test_messages_are_counted_in_both_directions(server: Postgres, databas
         connection = await there.connect()
         assert await messages(there, connection, "insert into note values (1)") == [
             "→ Query insert into note values (1)",
-            "← CommandComplete INSERT 0 1",
-            "← ReadyForQuery I",
+            "← CommandComplete INSERT 0 1 (insert into note values (1))",
+            "← ReadyForQuery I (insert into note values (1))",
         ]
         tally = await there.proxies.tally("one")
         assert (tally.frontend, tally.backend, tally.matched) == (1, 2, 3)
@@ -393,10 +393,10 @@ async def test_a_trip_counts_only_what_it_is_about(server: Postgres, database_ur
         assert all(line[2] == "2" for line in log)
         assert [line for line in log if not line.startswith("*")] == [
             "  2 → Query select 3",
-            "  2 ← RowDescription",
-            "  2 ← DataRow",
-            "  2 ← CommandComplete SELECT 1",
-            "  2 ← ReadyForQuery I",
+            "  2 ← RowDescription (select 3)",
+            "  2 ← DataRow (select 3)",
+            "  2 ← CommandComplete SELECT 1 (select 3)",
+            "  2 ← ReadyForQuery I (select 3)",
         ]
 
 

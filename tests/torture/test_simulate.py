@@ -23,7 +23,7 @@ SQL = Path(inspect.getfile(Database)).parents[2] / "sql"
 STATES = 12
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _stage() -> Iterator[None]:
     with stage():
         yield

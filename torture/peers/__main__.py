@@ -8,7 +8,7 @@ import signal
 import sys
 
 from torture.peers import report
-from torture.peers.run import NeverFired, Outcome, run
+from torture.peers.run import NeverSteady, Outcome, run
 from torture.peers.systems import BY_NAME, CACHE, NotAvailable, System
 from torture.peers.timeline import Fault, plan
 
@@ -38,7 +38,7 @@ async def all_of(systems: list[System], faults: tuple[Fault, ...], seconds: int)
         say(f"{system.name}: {system.settings}")
         try:
             outcome = await run(system, faults, seconds, CACHE / "runs" / system.name)
-        except (NotAvailable, NeverFired) as reason:
+        except (NotAvailable, NeverSteady) as reason:
             say(f"{system.name}: not available here: {reason}")
             continue
         outcomes.append(outcome)

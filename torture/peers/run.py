@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torture.peers import effects
-from torture.peers.count import Fire, Happened, fires
+from torture.peers.count import PROMPT, Fire, Happened, fires
 from torture.peers.crew import ROOT, Crew
 from torture.peers.postgres import Postgres
 from torture.peers.systems import System, python, version
@@ -20,13 +20,14 @@ from torture.peers.timeline import Fault
 from torture.peers.workload import schedules
 
 STEP = 10  # a run begins at a whole multiple of so many seconds, so that all meet the same fires
-FIRST = 60.0  # seconds within which something must have fired
+FIRST = 120.0  # seconds within which it must be steady
+STEADY = 30  # so many prompt runs in a row
 # After the last counted fire: longer than any system waits before it takes over from the dead.
 TAIL = 75.0
 
 
-class NeverFired(Exception):
-    """The system came up but ran nothing; the message ends with its last words."""
+class NeverSteady(Exception):
+    """The system came up but never ran promptly; the message is its last words."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ async def run(
         }
         _set_up([*command, "setup"], environment)
         async with Crew([*command, "run"], environment, system.processes, folder) as crew:
-            await _fired(log, folder)
+            await _steady(log, folder)
             begin = (int(time.time()) // STEP + 1) * STEP
             end = begin + seconds
             happened = []
@@ -76,16 +77,19 @@ async def run(
 def _set_up(command: Sequence[str], environment: Mapping[str, str]) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
-        raise NeverFired(f"its setup failed: {done.stderr.strip()[-1000:]}")
+        raise NeverSteady(f"its setup failed: {done.stderr.strip()[-1000:]}")
 
 
-async def _fired(log: Path, folder: Path) -> None:
-    """Wait for the first effects: before that there is nothing to disturb."""
+async def _steady(log: Path, folder: Path) -> None:
+    """Wait until what it runs is prompt: before that it only catches up with its own start."""
     deadline = time.monotonic() + FIRST
-    while not effects.read(log):
-        if time.monotonic() > deadline:
-            raise NeverFired(_last_words(folder))
-        await asyncio.sleep(0.2)
+    while time.monotonic() < deadline:
+        newest = sorted(effects.read(log), key=lambda run: run.began_at)[-STEADY:]
+        lags = [run.began_at - (run.fire_at or run.taken_at or run.began_at) for run in newest]
+        if len(lags) == STEADY and max(lags) < PROMPT:
+            return
+        await asyncio.sleep(0.5)
+    raise NeverSteady(_last_words(folder) or "it never became prompt")
 
 
 def _last_words(folder: Path) -> str:

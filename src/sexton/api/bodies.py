@@ -11,8 +11,9 @@ from starlette.types import Message, Receive, Scope
 
 from sexton.api.problems import Problem
 
-# These read their bodies themselves, line by line, and bound each line.
-STREAMED = frozenset({"/v1/schedules/bulk", "/v1/jobs/bulk"})
+# These read their bodies themselves, line by line, and bound each line. With another method the
+# path is that of a schedule which is called so, and its body is a body like any other.
+STREAMED = frozenset({("POST", "/v1/schedules/bulk"), ("POST", "/v1/jobs/bulk")})
 # What an attempt says of itself is cleaned, not refused: else its job would be lost with it.
 CLEANED = re.compile(r"/v1/(?:workers/[^/]+/settle|jobs/[^/]+/(?:succeed|fail|snooze))")
 DEEPEST = 100
@@ -31,10 +32,7 @@ async def read(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, m
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > most:
         raise _too_large(most)
-    first = await _next(receive)
-    body: bytes = first.get("body", b"")
-    if first.get("more_body", False):
-        body = await _rest(body, receive, most)
+    body = await _whole(receive, most)
     if len(body) > most:
         raise _too_large(most)
     if body:
@@ -43,19 +41,20 @@ async def read(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, m
     return body
 
 
-async def _rest(first: bytes, receive: Receive, most: int) -> bytes:
-    parts, size = [first], len(first)
+async def _whole(receive: Receive, most: int) -> bytes:
+    """To its end, or until it is more than may be."""
+    parts: list[bytes] = []
+    size, more = 0, True
     try:
         async with asyncio.timeout(WITHIN):
-            while size <= most:
+            while more and size <= most:
                 message = await _next(receive)
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if not message.get("more_body", False):
-                    break
+                more = message.get("more_body", False)
     except TimeoutError:
         raise Problem(408, "timeout", f"the body did not arrive within {WITHIN:g} s") from None
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _next(receive: Receive) -> Message:

@@ -15,9 +15,13 @@ from sexton.api.origin import Origin
 from sexton.api.principal import Principal, Role
 from sexton.api.problems import Problem, unavailable
 from sexton.api.service import Service
+from sexton.domain.when.effort import at_most
+from sexton.observe.traces import HEADER as TRACE
 from sexton.reach import COLLIDED, TRIES
 
 JSON = "application/json"
+# How much the rules of one transaction may take to compute: everybody else waits meanwhile.
+STEPS = 2_000_000
 Work = Callable[[Desk], Awaitable["Answer"]]
 
 
@@ -62,17 +66,24 @@ class Call:
 
     @property
     def origin(self) -> Origin:
-        return Origin(self.request.state.address, self.id)
+        request = self.request
+        return Origin(request.state.address, self.id, request.headers.get(TRACE))
+
+    async def confirm(self) -> None:
+        """For what goes on for long: a key that was revoked meanwhile opens nothing any more."""
+        scope = self.request.scope
+        self.principal = await self.service.access.principal(scope, dict(scope["headers"]))
 
     async def read(self, work: Work, *, operating: bool = False) -> Response:
         """Answer from a transaction that cannot change anything."""
-        async with self.service.transaction(
-            self.principal, read_only=True, operating=operating
-        ) as desk:
-            answer = await work(desk)
+        with at_most(STEPS):
+            async with self.service.transaction(
+                self.principal, read_only=True, operating=operating
+            ) as desk:
+                answer = await work(desk)
         return answer.response()
 
-    async def change(self, work: Work, *, operating: bool = False) -> Response:
+    async def change(self, work: Work, *, operating: bool = False, steps: int = STEPS) -> Response:
         """Answer from one transaction: the change, its line in the audit log, and, if the request
         has an Idempotency-Key, the answer itself, all or nothing. `work` may be run again if the
         transaction collided with another.
@@ -84,6 +95,7 @@ class Call:
                 key=key,
                 fingerprint=b"" if key is None else self.fingerprint(),
                 operating=operating,
+                steps=steps,
             )
         except _Refused as refused:
             return refused.answer.response()
@@ -101,12 +113,19 @@ class Call:
         return idempotency.fingerprint(scope["method"].encode(), path, scope["query_string"], body)
 
     async def carry_out(
-        self, work: Work, *, key: str | None, fingerprint: bytes, operating: bool = False
+        self,
+        work: Work,
+        *,
+        key: str | None,
+        fingerprint: bytes,
+        operating: bool = False,
+        steps: int = STEPS,
     ) -> Made:
         """`change`, for those who answer otherwise: in several transactions, each with a key."""
         for _ in range(TRIES):
             try:
-                return await self._once(work, key, fingerprint, operating)
+                with at_most(steps):
+                    return await self._once(work, key, fingerprint, operating)
             except (*COLLIDED, Collided):
                 continue
             except (asyncpg.InFailedSQLTransactionError, asyncpg.CheckViolationError) as error:

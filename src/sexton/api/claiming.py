@@ -38,6 +38,7 @@ async def claim_jobs(call: Call, remotes: Remotes, id: int, limit: int, wait: fl
                 look = _Look(remotes, remote, limit, sleeper)
                 look.last = loop.time() >= deadline or waiting.over
                 try:
+                    await call.confirm()
                     response = await call.change(look.work)
                 except _Nothing:
                     if remote.idle:
@@ -52,7 +53,9 @@ async def claim_jobs(call: Call, remotes: Remotes, id: int, limit: int, wait: fl
                     remote.forget()
                     raise
                 if gone.done():
-                    await _give_back(call, look.turn)
+                    # Who sent a key comes back with it, and is given the same jobs again.
+                    if call.idempotency_key is None:
+                        await _give_back(call, look.turn)
                 elif len(look.turn.claims) == limit:
                     for queue in remote.queues:
                         waiting.there_is_more(remote.tenant, queue)

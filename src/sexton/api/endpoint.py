@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from yarl import URL
 
 from sexton.api.desk import Desk
 from sexton.api.models.endpoints import (
@@ -135,8 +136,11 @@ def put(desk: Desk, body: EndpointIn, before: EndpointRow | None) -> Draft:
     secrets = None if body.secrets is None else _checked_secrets(body.secrets)
     has_none = not secrets if secrets is not None else before is None or not before.secrets
     made = fresh_secret() if body.generate and has_none else None
+    url = _url(desk, body.url)
+    if headers is None and before is not None:
+        _demand_same_place(desk, url, before, set())
     return Draft(
-        url=_url(desk, body.url),
+        url=url,
         timeout=_length("timeout", body.timeout, 1.0, LONGEST_TIMEOUT),
         accepted_for=_length("accepted_for", body.accepted_for, 0.0, LONGEST_ACCEPTED),
         retry=_retry(body.retry),
@@ -148,8 +152,10 @@ def put(desk: Desk, body: EndpointIn, before: EndpointRow | None) -> Draft:
 
 def patch(desk: Desk, body: EndpointChangeIn, before: EndpointRow) -> Draft:
     """Only what is said; the rest as it is."""
+    url = before.url if body.url is None else _url(desk, body.url)
+    _demand_same_place(desk, url, before, {name.lower() for name in body.headers or ()})
     return Draft(
-        url=before.url if body.url is None else _url(desk, body.url),
+        url=url,
         timeout=before.timeout
         if body.timeout is None
         else _length("timeout", body.timeout, 1.0, LONGEST_TIMEOUT),
@@ -194,6 +200,16 @@ def names_of(desk: Desk, draft: Draft) -> list[str]:
 
 def _url(desk: Desk, text: str) -> str:
     return str(destination(text, tools(desk).allowed).url)
+
+
+def _demand_same_place(desk: Desk, url: str, before: EndpointRow, said: set[str]) -> None:
+    """Headers go in and never come out: nor to whoever has them sent to a host of its own."""
+    if before.headers is None or URL(url).origin() == URL(before.url).origin():
+        return
+    names = _header_names(desk, before)
+    if names is None or any(name.lower() not in said for name in names):
+        detail = "headers: the URL leads to another place: say each of them again, or take it away"
+        raise Problem(422, "invalid", detail, field="headers")
 
 
 def _length(field: str, value: Any, least: float, most: float) -> float:

@@ -9,6 +9,7 @@ from sexton.api.targets import task_of
 from sexton.domain.job import Enqueued, NewJob
 from sexton.domain.spec import checked_instant
 from sexton.errors import InvalidJob
+from sexton.observe import traces
 from sexton.targets.arguments import encode
 from sexton.targets.task import Call, checked_text
 
@@ -94,6 +95,14 @@ def _named(error: InvalidJob) -> Problem:
 
 async def enqueue(desk: Desk, jobs: Sequence[NewJob]) -> list[Enqueued]:
     """All of them, in the transaction of this desk; the answers come in the same order."""
+    with traces.enqueued_for(jobs, desk.origin.trace) as made:
+        enqueued = await _enqueue(desk, jobs)
+        if len(enqueued) == 1:
+            made(enqueued[0].id)
+        return enqueued
+
+
+async def _enqueue(desk: Desk, jobs: Sequence[NewJob]) -> list[Enqueued]:
     enqueued: list[Enqueued | None] = [None] * len(jobs)
     plain = [(nth, job) for nth, job in enumerate(jobs) if job.key is None]
     keyed = [(nth, job) for nth, job in enumerate(jobs) if job.key is not None]

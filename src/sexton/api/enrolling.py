@@ -16,7 +16,9 @@ from sexton.api.problems import Problem, problem_of
 from sexton.api.targets import task_of
 from sexton.domain.spec import Spec, Terms
 from sexton.domain.text import clean
+from sexton.domain.when.effort import NEW_RULE, TooLong, at_most
 from sexton.errors import SextonError
+from sexton.flow.decide import in_turns
 from sexton.flow.enrol import Enrolled, enrol, write_rules
 from sexton.reach import COLLIDED
 from sexton.schedules import Schedules
@@ -27,6 +29,8 @@ Ready = tuple[int, Spec]  # with the number of its line
 Status = Literal["created", "updated", "exists", "error"]
 # Besides its payload.
 LONGEST_REST = 65_536
+# How much the rules of a chunk may take to compute, all of them.
+STEPS = 10_000_000
 LONGEST_DETAIL = 1000
 
 
@@ -83,15 +87,17 @@ class Clerk:
 
     # ── reading ─────────────────────────────────────────────────────────────
 
-    def read(self, lines: list[Line]) -> Chunk:
+    async def read(self, lines: list[Line]) -> Chunk:
+        """Others have their turn between: each line may have a rule that takes its time."""
         self._chunks += 1
         whole = b"\n".join(line.text or b"" for line in lines) if self.key else b""
         chunk = Chunk(self._chunks, whole)
-        for number, text in lines:
+        async for number, text in in_turns(lines):
             said: dict[str, Any] = {}
             try:
                 said = _said(text, self.longest)
-                chunk.wanted.append(self._wanted(number, said))
+                with at_most(NEW_RULE):
+                    chunk.wanted.append(self._wanted(number, said))
             except Exception as error:  # whatever it is, the others need not suffer for it
                 chunk.told.append(_refused(number, said.get("name"), problem_of(error)))
         return chunk
@@ -127,6 +133,7 @@ class Clerk:
         return _lines.encode_lines(sorted(told, key=_line))
 
     async def _enrolled(self, chunk: Chunk) -> list[Told]:
+        await self._call.confirm()
         await self._write_rules([each.spec for each in chunk.wanted])
 
         told: list[Told] = []
@@ -142,7 +149,7 @@ class Clerk:
         if self.key is not None:
             key = idempotency.part(self.key, chunk.number)
             fingerprint = idempotency.fingerprint(b"bulk", self._mode.encode(), chunk.text)
-        made = await self._call.carry_out(work, key=key, fingerprint=fingerprint)
+        made = await self._call.carry_out(work, key=key, fingerprint=fingerprint, steps=STEPS)
         return _told.decode(made.body) if made.replayed else told
 
     async def _write_rules(self, specs: Sequence[Spec]) -> None:
@@ -155,7 +162,7 @@ class Clerk:
             desk.after_commit(lambda: book.keep(written))
             return Answer()
 
-        await self._call.carry_out(work, key=None, fingerprint=b"")
+        await self._call.carry_out(work, key=None, fingerprint=b"", steps=STEPS)
 
     async def _within_limits(
         self, desk: Desk, wanted: Sequence[Wanted]
@@ -164,13 +171,14 @@ class Clerk:
         told: list[Told] = []
         ready: list[Ready] = []
         tasks: dict[bytes, str | Problem] = {}
-        for each in wanted:
+        async for each in in_turns(wanted):
             try:
                 spec = await _targeted(desk, each, tasks)
-                limits.demand_interval(desk, spec)
+                with at_most(NEW_RULE):
+                    limits.demand_interval(desk.principal, spec)
                 ready.append((each.line, spec))
-            except Problem as problem:
-                told.append(_refused(each.line, each.spec.name, problem))
+            except (Problem, TooLong) as error:
+                told.append(_refused(each.line, each.spec.name, problem_of(error)))
         try:
             await limits.room_for_schedules(desk, len(ready))
         except Problem:

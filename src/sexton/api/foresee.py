@@ -5,6 +5,7 @@ import time
 from datetime import datetime
 
 from sexton.api.problems import Problem
+from sexton.domain.when.effort import NEXT_FIRE, at_most
 from sexton.domain.when.timetable import Planned, Timetable
 
 WITHIN = 2.0
@@ -15,7 +16,9 @@ async def upcoming(
     timetable: Timetable, after: datetime, count: int, anchor: datetime, seed: int = 0
 ) -> list[Planned]:
     """The next so many; a Problem if they are not found in time."""
-    return await asyncio.to_thread(_upcoming, timetable, after, count, anchor, seed)
+    loop = asyncio.get_running_loop()
+    # Not with `to_thread`, which takes along how much this request may compute on the loop.
+    return await loop.run_in_executor(None, _upcoming, timetable, after, count, anchor, seed)
 
 
 def _upcoming(
@@ -25,7 +28,8 @@ def _upcoming(
     found: list[Planned] = []
     while len(found) < count:
         few = min(_AT_ONCE, count - len(found))
-        found += (more := timetable.preview(after, few, anchor, seed))
+        with at_most(NEXT_FIRE):
+            found += (more := timetable.preview(after, few, anchor, seed))
         if len(more) < few:
             break
         after = more[-1].scheduled_at

@@ -88,9 +88,8 @@ class _Passage:
             if accept is not None and not _JSON_IS_FINE.search(accept):
                 raise Problem(406, "not_acceptable", "the answer would be application/json")
         receive = self._receive
-        if (b"content-length" in headers or b"transfer-encoding" in headers) and scope[
-            "path"
-        ] not in bodies.STREAMED:
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        if has_body and (scope["method"], scope["path"]) not in bodies.STREAMED:
             state["body"] = body = await bodies.read(scope, headers, receive, self._most)
             receive = _again(body, receive)
         await app(scope, receive, self.send)

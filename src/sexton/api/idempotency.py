@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sexton.api.problems import Problem, unavailable
+from sexton.targets.http.seal import Seal
 
 if TYPE_CHECKING:
     from sexton.api.desk import Desk
@@ -57,14 +58,19 @@ def fingerprint(*parts: bytes) -> bytes:
 
 
 async def begin(desk: "Desk", key: str, fingerprint: bytes) -> Made | None:
-    """Take the key; what was answered, if it was taken before."""
+    """Take the key; what was answered, if it was taken before.
+
+    A request may have held a secret, so what is kept of it could be guessed by only with the key
+    that secrets are sealed with.
+    """
     store = desk.store.requests
-    if await store.begin(desk.tenant_id, key, fingerprint):
+    sealed = Seal(desk.settings.secret_keys).digests(fingerprint)
+    if await store.begin(desk.tenant_id, key, sealed[0]):
         return None
     found = await store.find(desk.tenant_id, key)
     if found is None or found.status is None:  # forgotten just now: old enough to begin anew
         raise unavailable("try again: the answer to this Idempotency-Key was forgotten just now")
-    if found.fingerprint != fingerprint:
+    if found.fingerprint not in sealed:
         raise Problem(
             422,
             "idempotency_key_reused",

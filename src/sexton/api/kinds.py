@@ -6,6 +6,10 @@ KINDS: dict[str, tuple[str, str]] = {
         "The path cannot be read",
         "A path is UTF-8, percent-encoded, without a NUL. Encode each name in it by itself.",
     ),
+    "bad_request": (
+        "The request cannot be read",
+        "It is not HTTP/1.1, or has more than a hundred headers or 64 KB before its body.",
+    ),
     "conflict": (
         "It is not in a state for that",
         "What is there stands in the way; `detail` says how. Nothing was changed.",

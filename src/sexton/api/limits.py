@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from sexton.api.desk import Desk
 
 Header = tuple[bytes, bytes]
-What = Literal["schedules", "jobs"]
+What = Literal["schedules", "jobs", "workers", "endpoints"]
 
 # How long a count is believed, and how much room there must be for that.
 BELIEVED_FOR = 3.0
 NEAR = 1000
 FIRES_LOOKED_AT = 50
+# Whoever enqueues looks through all workers for one that sleeps, and whoever claims through all
+# tasks, of which each endpoint is one.
+MOST_WORKERS, MOST_ENDPOINTS = 1000, 100_000
 _ROUNDING = 1e-6
 _KEPT = 4096
 
@@ -117,12 +120,20 @@ class Limits:
             self._rooms[desk.tenant_id, what] = _Room(left // 2, now + BELIEVED_FOR)
 
 
+_QUOTAS: dict[What, str] = {
+    "schedules": "max_schedules",
+    "jobs": "max_live_jobs",
+    "workers": "workers",
+    "endpoints": "endpoints",
+}
+
+
 def _exceeded(what: What, quota: int, many: int) -> Problem:
-    """Jobs get fewer by themselves, so it is worth coming back; schedules do not."""
-    name = "max_schedules" if what == "schedules" else "max_live_jobs"
+    """Jobs and workers get fewer by themselves, so it is worth coming back; others do not."""
+    name = _QUOTAS[what]
     more = "another" if many == 1 else f"{many:,} more"
     detail = f"{name}: this tenant may have {quota:,} {what}; {more} would be too many"
-    if what == "jobs":
+    if what in ("jobs", "workers"):
         headers = {"Retry-After": "5"}
         return Problem(429, "quota_exceeded", detail, quota=name, headers=headers)
     return Problem(403, "quota_exceeded", detail, quota=name)
@@ -141,12 +152,24 @@ async def room_for_jobs(desk: "Desk", many: int) -> None:
     await desk.service.limits.room(desk, "jobs", quota, many, desk.store.jobs.live_in)
 
 
+async def room_for_worker(desk: "Desk") -> None:
+    """Before a remote worker joins: a Problem if there are more of the tenant's than can be."""
+    quota = None if desk.tenant_id == 1 else MOST_WORKERS
+    await desk.service.limits.room(desk, "workers", quota, 1, desk.store.remote.live)
+
+
+async def room_for_endpoint(desk: "Desk") -> None:
+    """Before an endpoint is made: a caller may write out another with every job."""
+    quota = None if desk.tenant_id == 1 else MOST_ENDPOINTS
+    await desk.service.limits.room(desk, "endpoints", quota, 1, desk.store.endpoints.count)
+
+
 _shortest: dict[str, float] = {}
 
 
-def demand_interval(desk: "Desk", spec: Spec) -> None:
+def demand_interval(principal: Principal, spec: Spec) -> None:
     """A Problem if a schedule would fire more often than its tenant's may."""
-    least = desk.principal.quotas.min_interval
+    least = principal.quotas.min_interval
     if not least:
         return
     text = spec.terms.text

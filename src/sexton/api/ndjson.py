@@ -23,7 +23,7 @@ CHUNK_BYTES = 4 * 2**20
 UNREAD_CHUNKS = 64
 # Who sends a few lines and waits for the answers gets them.
 IDLE = 0.05
-# Who does not read for so long will not any more.
+# Who does not read, or does not send, for so long will not any more.
 STALLED = 300.0
 
 Part = TypeVar("Part")
@@ -76,7 +76,7 @@ class Bulk(Response, Generic[Part]):
 
     def __init__(
         self,
-        read: Callable[[list[Line]], Part],
+        read: Callable[[list[Line]], Awaitable[Part]],
         work: Callable[[Part], Awaitable[bytes]],
         *,
         longest: int,
@@ -124,7 +124,7 @@ class Bulk(Response, Generic[Part]):
         try:
             chunks = Chunks(receive, self._longest, IDLE if self._at_once else None)
             async for chunk in chunks.read():
-                part = self._read(chunk)
+                part = await self._read(chunk)
                 if running is not None:
                     await running
                 running = asyncio.create_task(run(part))
@@ -197,11 +197,12 @@ class Chunks:
         """What comes next of the body; None: nothing came soon."""
         if self._receiving is None:
             self._receiving = asyncio.ensure_future(self._receive())
-        if soon is not None:
-            await asyncio.wait({self._receiving}, timeout=soon)
-            if not self._receiving.done():
-                return None
-        message = await self._receiving
+        await asyncio.wait({self._receiving}, timeout=STALLED if soon is None else soon)
+        if not self._receiving.done():
+            if soon is None:
+                raise TimeoutError
+            return None
+        message = self._receiving.result()
         self._receiving = None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect

@@ -17,10 +17,11 @@ _FORWARDED = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the audit log says of a request besides who made it."""
+    """What the audit log says of a request besides who made it; and the trace it is part of."""
 
     address: str = "-"
     request_id: str = "-"
+    trace: str | None = None  # as its traceparent has it
 
 
 def networks(text: str | None) -> Networks:

@@ -16,6 +16,7 @@ from sexton.domain.change import Standing
 from sexton.domain.schedule import ScheduleView
 from sexton.domain.spec import OPTIONS, Spec, Terms
 from sexton.domain.version import changed
+from sexton.domain.when.effort import NEW_RULE, at_most
 from sexton.errors import UnknownSchedule
 from sexton.flow.begin import begin, rule_for
 from sexton.flow.rulebook import Known
@@ -130,8 +131,9 @@ async def spec_of(
 ) -> Spec:
     """A schedule to be, within what its tenant may have."""
     task = await task_of(desk, target)
-    spec = desk.schedules.spec(name, task, payload, **options)
-    limits.demand_interval(desk, spec)
+    with at_most(NEW_RULE):
+        spec = desk.schedules.spec(name, task, payload, **options)
+        limits.demand_interval(desk.principal, spec)
     return spec
 
 
@@ -160,8 +162,9 @@ async def changed_spec(
     if "payload" in body.model_fields_set:
         given = body.payload
         changes["arguments"] = {} if given is None else merged(view.payload, given)
-    spec = changed(view.name, standing, changes, desk.schedules.payload)
-    limits.demand_interval(desk, spec)
+    with at_most(NEW_RULE):
+        spec = changed(view.name, standing, changes, desk.schedules.payload)
+        limits.demand_interval(desk.principal, spec)
     return spec
 
 

@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from sexton.api.app import create_app
+from sexton.api.connection import Connection
 from sexton.api.origin import is_loopback, networks
 from sexton.api.role import demand_role
 from sexton.app import Sexton
@@ -75,7 +76,7 @@ def configured(api: FastAPI, settings: Settings) -> uvicorn.Config:
     """uvicorn does the transport and nothing else: what concerns requests is done at the door."""
     return uvicorn.Config(
         api,
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -13,6 +13,7 @@ from sexton.api.limits import Limits
 from sexton.api.origin import Origin, networks
 from sexton.api.principal import Principal
 from sexton.api.role import demand_role
+from sexton.api.turns import Turns
 from sexton.app import Sexton
 from sexton.flow.meters import Tally
 from sexton.flow.rulebook import Rulebook
@@ -40,6 +41,7 @@ class Service:
         self.store = Store(pool, app.settings.schema, app.clock)
         self.access = Access(owner.keys, app.settings.api_host)
         self.limits = Limits()
+        self._turns = Turns(pool.use.size, self.patience)
         self.settled = Tally()  # what was settled from afar, by outcome
         self.rulebook = Rulebook()  # rules have no owner
         self.trusted_proxies = networks(app.settings.trusted_proxies)
@@ -93,7 +95,10 @@ class Service:
             pool = self.pool
             begin += f"; set local role {self.schema}_tenant"
         begin += f"; set local {self.schema}.tenant = {principal.tenant_id:d}"
-        async with pool.transaction(ours=True, begin=begin) as connection:
+        async with (
+            self._turns.of(principal.tenant_id),
+            pool.transaction(ours=True, begin=begin) as connection,
+        ):
             desk = Desk(self, principal, connection, origin)
             yield desk
             await desk.finish()

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from pydantic import ValidationError
 
-from sexton.api import endpoint
+from sexton.api import endpoint, limits
 from sexton.api.desk import Desk
 from sexton.api.models.endpoints import HttpTargetIn
 from sexton.api.problems import Problem
@@ -112,6 +112,7 @@ async def _written_out(desk: Desk, said: dict[str, Any]) -> EndpointRow:
         rows = {row.name: row for row in await endpoints.used(desk.tenant_id, names)}
         if rows:
             return next(rows[name] for name in names if name in rows)
+        await limits.room_for_endpoint(desk)
         made = await endpoints.add(desk.tenant_id, draft.sealed(desk, names[0], None))
         if made is not None:
             return made

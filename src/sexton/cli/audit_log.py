@@ -30,7 +30,7 @@ def audit_log(
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """What was changed through the service: by whom, from where, before and after."""
+    """What was changed: by whom, from where, before and after."""
 
     async def look(site: Site) -> Page[LogLine]:
         now = await site.now()
@@ -54,7 +54,7 @@ def audit_log(
         return
     made = output.table(
         *("at", "actor", "from", "action", "subject", "after"),
-        shrinks=("actor", "subject", "after"),
+        shrinks=("actor", "from", "subject", "after"),
     )
     for each in found:
         output.row(

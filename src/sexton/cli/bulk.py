@@ -1,6 +1,5 @@
 """Many schedules or jobs from a file of JSON lines, each as the API says it."""
 
-import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +9,11 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from sexton.cli.output import ExitCode, complain, count, say, show_json
+from sexton.cli.parameters import json_object
 from sexton.cli.progress import Bar, progress
 from sexton.cli.session import run
 from sexton.cli.site import Site
-from sexton.errors import ConfigurationError
+from sexton.errors import ConfigurationError, Unavailable
 from sexton.remote.views import Line
 
 SHOWN = 20
@@ -47,18 +47,17 @@ def _lines(file: BinaryIO) -> int | None:
     return many
 
 
-def _read(file: BinaryIO, numbers: list[int], bad: Callable[[int, str], None]) -> Iterator[Any]:
+def _read(
+    file: BinaryIO, numbers: list[int], bad: Callable[[int, str, int], None]
+) -> Iterator[Any]:
     """Each line as a value; `numbers` gets where in the file it was."""
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
         try:
-            said = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            bad(number, f"is not JSON: {error}")
-            continue
-        if not isinstance(said, dict):
-            bad(number, "is not a JSON object")
+            said = json_object(text)
+        except ValueError as error:
+            bad(number, f"is {error}", 400)
             continue
         numbers.append(number)
         yield said
@@ -71,17 +70,26 @@ def _send(
     wrong: list[dict[str, Any]] = []
     numbers: list[int] = []
 
-    def bad(number: int, why: str) -> None:
+    again = False  # the service was away, or had too much to do: some may be sent again as they are
+
+    def bad(number: int, why: str, status: int) -> None:
+        nonlocal again
+        again = again or status >= 500 or status == 429
         told["error"] = told.get("error", 0) + 1
         wrong.append({"line": number, "detail": why})
 
     async def work(site: Site, opened: BinaryIO, bar: Bar) -> None:
+        answered = 0
         async for line in send(site, _read(opened, numbers, bad)):
+            answered += 1
             if line.status == "error":
-                bad(numbers[line.line - 1], (line.error or {}).get("detail", ""))
+                error = line.error or {}
+                bad(numbers[line.line - 1], error.get("detail", ""), error.get("status", 422))
             else:
                 told[line.status] = told.get(line.status, 0) + 1
             bar.step()
+        if answered < len(numbers):
+            raise Unavailable(f"from line {numbers[answered]} on nothing was answered")
 
     with _opened(file) as opened, progress(f"{what}s {done}", quiet=as_json) as bar:
         bar.expect(_lines(opened))
@@ -97,7 +105,7 @@ def _send(
     if len(wrong) > SHOWN:
         complain(f"and {count(len(wrong) - SHOWN, 'line')} more with errors")
     if wrong:
-        raise typer.Exit(ExitCode.FINDING)
+        raise typer.Exit(ExitCode.UNAVAILABLE if again else ExitCode.FINDING)
 
 
 def add_from_file(context: typer.Context, file: str, replace: bool, as_json: bool) -> None:

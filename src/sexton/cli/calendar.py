@@ -1,4 +1,4 @@
-"""sexton calendar put|ls|show|rm"""
+"""sexton calendar put|ls|show|users|rm"""
 
 from typing import Annotated
 
@@ -77,6 +77,7 @@ def list_calendars(
     made = output.table(
         *("name", "version", "since", "timezone", "dates", "ranges", "windows"),
         right=("version", "dates", "ranges", "windows"),
+        shrinks=("name", "timezone"),
     )
     for each in found:
         output.row(
@@ -111,6 +112,31 @@ def show_calendar(context: typer.Context, name: Name, as_json: Json = False) -> 
             ]
         )
     )
+
+
+@commands.command("users")
+def list_users(
+    context: typer.Context,
+    name: Name,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    as_json: Json = False,
+) -> None:
+    """The schedules that go by a calendar, by name."""
+
+    async def look(site: Site) -> Page[str]:
+        return await gathered(site.calendars.users, name, limit=limit, cursor=cursor)
+
+    found = run(context, look)
+    if as_json:
+        show_json({"users": found.items, "next": found.next})
+        return
+    if not found.items:
+        say(f"no schedule goes by {name}")
+        return
+    for each in found:
+        say(each)
+    say_more(found.next)
 
 
 @commands.command("rm")

@@ -28,7 +28,7 @@ def cluster(context: typer.Context, as_json: Json = False) -> None:
         *("id", "name", "leads", "partitions", "fires", "last fire", "lease", "skew", "since"),
         "version",
         right=("id", "partitions", "fires", "lease", "skew"),
-        shrinks=("name",),
+        shrinks=("name", "leads"),
     )
     for each in nodes:
         output.row(

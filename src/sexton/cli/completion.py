@@ -23,11 +23,23 @@ class Shell(StrEnum):
 _SCRIPTS = {
     Shell.bash: """\
 _sexton() {
-    local IFS=$'\\n' word
-    local -a words=("${COMP_WORDS[@]:1:COMP_CWORD}")
+    local IFS=$'\\n' word last= before=
+    local -i n=-1
+    local -a words=()
+    # It breaks words at colons, and gets only what follows the last of them.
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if [[ $n -ge 0 && ( $word == :* || $last == *: ) ]]; then
+            words[n]+=$word
+        else
+            n+=1
+            words[n]=$word
+        fi
+        last=$word
+    done
+    if [[ $COMP_WORDBREAKS == *:* && ${words[n]} == *:* ]]; then before="${words[n]%:*}:"; fi
     COMPREPLY=()
     while read -r word; do
-        COMPREPLY+=("$(printf '%q' "$word")")
+        COMPREPLY+=("$(printf '%q' "${word#"$before"}")")
     done < <(VARIABLE=1 "${COMP_WORDS[0]}" "${words[@]}" 2>/dev/null)
 }
 complete -o default -F _sexton sexton

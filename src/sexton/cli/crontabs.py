@@ -1,23 +1,27 @@
-"""sexton schedule import: a crontab file, line by line"""
+"""sexton schedule import: a crontab file, or JSON lines, line by line"""
 
 import sys
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from sexton.cli import output
+from sexton.cli.bulk import add_from_file
 from sexton.cli.complete import tasks
 from sexton.cli.output import ExitCode, count, say, show, show_json
 from sexton.cli.parameters import Json
 from sexton.cli.progress import Bar, progress
 from sexton.cli.schedule import said
 from sexton.cli.session import options, run
-from sexton.cli.site import Site, as_target
+from sexton.cli.site import Site, as_target, in_words
 from sexton.crontab import TAG, Done, Import, arguments_of, complaint
 from sexton.domain.crontab import CronLine, Crontab, parse_crontab
 from sexton.domain.policy import Policy
 from sexton.errors import ConfigurationError, InvalidSchedule, UnknownSchedule
+from sexton.remote.views import Schedule
 
 commands = typer.Typer()
 _DONE: dict[str, Done] = {"created": "added", "updated": "changed", "exists": "kept"}
@@ -27,15 +31,17 @@ _USUAL = Policy()
 @commands.command("import")
 def import_crontab(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A crontab; - reads stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A crontab, or JSON lines; - reads stdin.")
+    ],
     task: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--task",
-            help="The task that runs each command; it gets `command`.",
+            help="Of a crontab: the task that runs each command; it gets `command`.",
             autocompletion=tasks,
         ),
-    ],
+    ] = None,
     timezone: Annotated[
         str | None,
         typer.Option("--timezone", metavar="ZONE", help="Of lines without CRON_TZ; UTC."),
@@ -48,7 +54,13 @@ def import_crontab(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Each line of a crontab file as a schedule; again, it only changes what has changed."""
+    """Each line of a file as a schedule; again, it only changes what has changed. It is a crontab,
+    or what `schedule export` wrote."""
+    if task is None:
+        if timezone or system or prefix or skip_bad or dry_run or not _is_json_lines(file):
+            raise InvalidSchedule("a crontab needs --task: the task that runs each command")
+        add_from_file(context, file, replace=True, as_json=as_json)
+        return
     crontab = parse_crontab(_read(file), system=system, prefix=prefix)
     if crontab.bad and not (skip_bad or dry_run):
         raise InvalidSchedule(complaint(crontab))
@@ -99,39 +111,53 @@ def _import(crontab: Crontab, done: list[Done]) -> Import:
     return Import(lines, crontab.bad, crontab.variables)
 
 
+async def _found(site: Site, wanted: list[dict[str, Any]]) -> dict[str, Schedule]:
+    """Those of these names that there are, cancelled ones too."""
+    found: dict[str, Schedule] = {}
+    for each in wanted:
+        with suppress(UnknownSchedule):
+            found[each["name"]] = await site.schedules.get(each["name"])
+    return found
+
+
 async def _do(site: Site, wanted: list[dict[str, Any]], bar: Bar) -> list[Done]:
-    done: list[Done] = []
-    async for line in site.schedules.add_many(wanted, mode="upsert"):
+    """What somebody has cancelled stays so."""
+    there = await _found(site, wanted)
+    cancelled = {name for name, each in there.items() if each.state == "cancelled"}
+    done: dict[str, Done] = dict.fromkeys(cancelled, "stays cancelled")
+    bar.step(len(cancelled))
+    sent = [each for each in wanted if each["name"] not in cancelled]
+    async for line in site.schedules.add_many(sent, mode="upsert"):
         if line.status == "error":
             why = (line.error or {}).get("detail", "")
-            raise InvalidSchedule(f"schedule {line.name!r}: {why}; {len(done):,} were imported")
-        done.append(_DONE[line.status])
+            raise InvalidSchedule(f"schedule {line.name!r}: {why}; {bar.done:,} were imported")
+        done[sent[line.line - 1]["name"]] = _DONE[line.status]
         bar.step()
-    return done
+    return [done[each["name"]] for each in wanted]
 
 
 async def _would_do(site: Site, wanted: list[dict[str, Any]], bar: Bar) -> list[Done]:
-    done: list[Done] = []
-    for each in wanted:
-        try:
-            there = await site.schedules.get(each["name"])
-        except UnknownSchedule:
-            done.append("added")
-            continue
-        usual = {name: getattr(_USUAL, name) for name in ("misfire", "grace", "overlap")}
-        now = {"target": there.target, "payload": there.payload, **said(there)}
-        then = {"timezone": "UTC", **usual, **each}
-        del then["name"]
-        if there.state == "cancelled":
-            done.append("added")
-        else:
-            done.append("kept" if now == then else "changed")
-    return done
+    there = await _found(site, wanted)
+    return [_would_become(there.get(each["name"]), each) for each in wanted]
+
+
+def _would_become(there: Schedule | None, wanted: dict[str, Any]) -> Done:
+    if there is None:
+        return "added"
+    if there.state == "cancelled":
+        return "stays cancelled"
+    usual = {name: getattr(_USUAL, name) for name in ("misfire", "grace", "overlap")}
+    now = {"target": in_words(there.target), "payload": there.payload, **said(there)}
+    then = {"timezone": "UTC", **usual, **wanted, "target": in_words(wanted["target"])}
+    del then["name"]
+    return "kept" if now == then else "changed"
 
 
 def _show_import(done: Import, dry_run: bool) -> None:
     made = output.table(
-        *("line", "name", "when", "command", "done"), right=("line",), shrinks=("name", "command")
+        *("line", "name", "when", "command", "done"),
+        right=("line",),
+        shrinks=("name", "when", "command"),
     )
     for line, what in done.lines:
         zone = f" {line.timezone}" if line.timezone else ""
@@ -142,6 +168,19 @@ def _show_import(done: Import, dry_run: bool) -> None:
         say(f"not carried over: {', '.join(done.variables)}; the task's own environment counts")
     would = "would be imported" if dry_run else "imported"
     say(f"{count(len(done.lines), 'schedule')} {would}")
+
+
+def _is_json_lines(file: str) -> bool:
+    """By its first character: no line of a crontab begins with a brace."""
+    try:
+        if file == "-":
+            begins = cast(BufferedReader, sys.stdin.buffer).peek(1024)
+        else:
+            with Path(file).open("rb") as opened:
+                begins = opened.read(1024)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {file}: {error}") from None
+    return not begins.strip() or begins.lstrip().startswith(b"{")
 
 
 def _read(file: str) -> str:

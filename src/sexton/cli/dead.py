@@ -10,7 +10,7 @@ from sexton.cli import output
 from sexton.cli.instants import Instant
 from sexton.cli.jobs import described
 from sexton.cli.output import ExitCode, count, say, say_more, show, show_json, when
-from sexton.cli.parameters import Cursor, JobId, Json, Limit, Queue, Task, as_instant
+from sexton.cli.parameters import Cursor, JobId, Json, Limit, Queue, Task, as_instant, one_of
 from sexton.cli.progress import Bar, progress
 from sexton.cli.session import run
 from sexton.cli.site import Site, gathered
@@ -22,6 +22,7 @@ commands = typer.Typer(
     no_args_is_help=True, help="Jobs that will not be tried again by themselves."
 )
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+REASONS = ("permanent", "exhausted", "expired")
 
 Ids = Annotated[
     list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=LARGEST_ID, help="Ids of jobs.")
@@ -48,9 +49,12 @@ def list_dead(
     task: Task = None,
     queue: Queue = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Only with this key.")] = None,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", metavar="permanent|exhausted|expired", help="Only for this."),
+        typer.Option(
+            "--reason", metavar="|".join(REASONS), parser=one_of(REASONS), help="Only for this."
+        ),
     ] = None,
     error: Error = None,
     since: Since = None,
@@ -60,7 +64,8 @@ def list_dead(
     as_json: Json = False,
 ) -> None:
     """Dead jobs, newest first."""
-    filters = {"task": task, "queue": queue, "tag": tag, "reason": reason, "error": error}
+    filters = {"task": task, "queue": queue, "tag": tag, "key": key, "reason": reason}
+    filters |= {"error": error}
 
     async def look(site: Site) -> Page[DeadLine]:
         now = await site.now()
@@ -84,7 +89,7 @@ def list_dead(
     made = output.table(
         *("id", "task", "queue", "died", "tries", "reason", "key", "error"),
         right=("id", "tries"),
-        shrinks=("key", "error"),
+        shrinks=("task", "queue", "key", "error"),
     )
     for job in found:
         output.row(
@@ -127,12 +132,16 @@ def redrive_dead(
     """Give dead jobs another life: these, or those that the filters choose."""
     choice = _Choice(ids, task, queue, error, since, until, everything, limit)
 
+    async def look(site: Site) -> list[Redriven]:
+        filters = await choice.filters(site)
+        return [
+            each
+            for part in choice.parts()
+            for each in (await site.redrive(*part, **filters, limit=_few(limit), dry_run=True)).jobs
+        ]
+
     async def redrive(site: Site, bar: Bar) -> list[Redriven]:
         filters = await choice.filters(site)
-        if dry_run:
-            return (
-                await site.redrive(*choice.ids, **filters, limit=_few(limit), dry_run=True)
-            ).jobs
         chosen: dict[int, Redriven] = {}
         for part in choice.parts():
             while len(chosen) < limit or part:
@@ -147,20 +156,18 @@ def redrive_dead(
                     break
         return [*chosen.values()]
 
-    with progress("jobs redriven", quiet=as_json) as bar:
-        chosen = run(context, lambda site: redrive(site, bar))
+    if dry_run:
+        chosen = run(context, look)
+    else:
+        with progress("jobs redriven", quiet=as_json) as bar:
+            chosen = run(context, lambda site: redrive(site, bar))
     revived = [each for each in chosen if each.revived]
     if as_json:
         show_json(
             {"dry_run": dry_run, "chosen": len(chosen), "redriven": len(revived), "jobs": chosen}
         )
-    elif dry_run:
-        say(f"{count(len(chosen), 'dead job')} would be redriven{_named(chosen)}")
     else:
-        say(f"{count(len(revived), 'job')} redriven{_named(revived)}")
-        held = [each for each in chosen if not each.revived]
-        if held:
-            say(f"{count(len(held), 'job')} stay dead: a live one holds the key{_named(held)}")
+        _show_redriven(chosen, dry_run, choice.is_cut(len(chosen)))
     _missing(ids, {each.id for each in chosen})
     if not dry_run and len(revived) < len(chosen):
         raise typer.Exit(ExitCode.FINDING)
@@ -185,9 +192,14 @@ def purge_dead(
     if not yes and not sys.stdin.isatty():
         raise ConfigurationError("nobody is here to confirm it: give --yes")
 
-    async def look(site: Site) -> list[int]:
+    async def look(site: Site) -> int:
         filters = await choice.filters(site)
-        return (await site.purge(*choice.ids, **filters, limit=_few(limit), dry_run=True)).ids
+        return sum(
+            [
+                (await site.purge(*part, **filters, limit=_few(limit), dry_run=True)).chosen
+                for part in choice.parts()
+            ]
+        )
 
     async def purge(site: Site, bar: Bar) -> list[int]:
         purged: list[int] = []
@@ -203,8 +215,8 @@ def purge_dead(
         return purged
 
     if not yes:
-        many = len(run(context, look))
-        said = f"{many:,} or more dead jobs" if many == MOST else count(many, "dead job")
+        many = run(context, look)
+        said = f"{many:,} or more dead jobs" if choice.is_cut(many) else count(many, "dead job")
         typer.confirm(f"Throw {said} away for good?", abort=True)
     with progress("dead jobs thrown away", quiet=as_json) as bar:
         purged = run(context, lambda site: purge(site, bar))
@@ -231,7 +243,7 @@ class _Choice:
     ) -> None:
         self.ids = ids or []
         self._filters: dict[str, Any] = {"task": task, "queue": queue, "error": error}
-        self._since, self._until, self._everything = since, until, everything
+        self._since, self._until, self._limit = since, until, limit
         if not (ids or everything or since or until or any(self._filters.values())):
             raise ConfigurationError(
                 "which ones? Give ids, or --task, --queue, --error, --since, --until, or --all"
@@ -246,6 +258,10 @@ class _Choice:
             self._filters["until"] = self._until.resolved(now)
         return self._filters
 
+    def is_cut(self, found: int) -> bool:
+        """Whether there may be more than were looked at in one go."""
+        return not self.ids and found == MOST < self._limit
+
     def parts(self) -> list[list[int]]:
         """The ids some at a time; without any, nothing but the filters."""
         return [self.ids[nth : nth + BATCH] for nth in range(0, len(self.ids), BATCH)] or [[]]
@@ -253,6 +269,20 @@ class _Choice:
 
 def _few(limit: int) -> int:
     return min(limit, MOST)
+
+
+def _show_redriven(chosen: list[Redriven], dry_run: bool, cut: bool) -> None:
+    held = [each for each in chosen if each.held]
+    if dry_run:
+        live = [each for each in chosen if not each.held]
+        said = f"{len(live):,} or more dead jobs" if cut else count(len(live), "dead job")
+        say(f"{said} would be redriven{_named(live)}")
+    else:
+        live = [each for each in chosen if each.revived]
+        say(f"{count(len(live), 'job')} redriven{_named(live)}")
+    if held:
+        stay = "would stay" if dry_run else "stay"
+        say(f"{count(len(held), 'job')} {stay} dead: a live one holds the key{_named(held)}")
 
 
 def _named(jobs: list[Redriven]) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sexton import Sexton
 from sexton.cli import output
+from sexton.cli.database.logged import Change, changed
 from sexton.cli.locate import locate
 from sexton.cli.output import ExitCode, say, show, show_json, when
 from sexton.cli.parameters import Json
@@ -17,6 +18,7 @@ from sexton.cli.session import options, run_loop
 from sexton.domain.plan import Plan, Step
 
 commands = typer.Typer()
+FIRST_TENANT = 1
 _MARKS = {
     "add": ("+", "green"),
     "restore": ("+", "green"),
@@ -54,7 +56,20 @@ def sync_schedules(
     context: typer.Context, app_name: App, adopt: Adopt = False, as_json: Json = False
 ) -> None:
     """Make the database say what APP declares with @app.schedule: at every deploy."""
-    _show(_with(context, app_name, lambda app: app.schedules.sync(adopt=adopt)), as_json)
+
+    async def sync(app: Sexton) -> Plan:
+        async def sync(change: Change) -> Plan:
+            schedules = change.schedules
+            schedules.declared = app.schedules.declared
+            plan = await schedules.sync(adopt=adopt)
+            if plan.changes:
+                done = {step.name: step.kind for step in plan.changes}
+                change.log("schedule.sync", plan.application, after=done)
+            return plan
+
+        return await changed(app, FIRST_TENANT, sync)
+
+    _show(_with(context, app_name, sync), as_json)
 
 
 def _with(context: typer.Context, app_name: str, work: Callable[[Sexton], Awaitable[Plan]]) -> Plan:

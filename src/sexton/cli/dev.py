@@ -25,6 +25,7 @@ from sexton.embedded import EmbeddedServer, default_folder
 from sexton.errors import Unavailable
 from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
+from sexton.targets.http import QUEUE as HTTP_QUEUE
 
 EVERY = 0.25
 # Counting a very long queue takes a while: looking shall not take more than a tenth of the time.
@@ -105,7 +106,9 @@ class _Dev:
     async def _work(self) -> Scoreboard:
         # Nobody deploys here: what the code declares is what is wanted.
         await self._app.schedules.sync()
-        self._worker = worker = await self._app.worker()
+        # Whoever delivers to an endpoint wants to see it arrive: no other worker is here to do so.
+        queues = {task.queue for task in self._app.tasks.values()} | {HTTP_QUEUE}
+        self._worker = worker = await self._app.worker(sorted(queues))
         self._scheduler = scheduler = await self._app.scheduler()
         if self._stop.is_set():
             self._pressed()

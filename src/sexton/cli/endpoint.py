@@ -190,7 +190,7 @@ def list_endpoints(
     made = output.table(
         *("name", "url", "secrets", "timeout", "attempts", "changed"),
         right=("secrets", "timeout", "attempts"),
-        shrinks=("url",),
+        shrinks=("name", "url"),
     )
     for each in found:
         output.row(

@@ -1,8 +1,7 @@
 """sexton schedule preview|fires|backfill|backfills|stop-backfill: fires to come, and of the past"""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
-from zoneinfo import ZoneInfo
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -11,14 +10,16 @@ from sexton.cli.complete import schedules
 from sexton.cli.database import Database
 from sexton.cli.instants import Instant
 from sexton.cli.output import lasted, say, say_more, show, show_json, when
-from sexton.cli.parameters import Cursor, Json, Limit, as_instant
+from sexton.cli.parameters import Cursor, Json, Limit, as_instant, one_of
 from sexton.cli.schedule import Name
 from sexton.cli.session import options, run, run_loop
 from sexton.cli.site import Site, gathered
 from sexton.cli.terms import resolved, takes
 from sexton.domain.crontab import FIELDS
+from sexton.domain.schedule import Decided
 from sexton.domain.spec import WHEN
 from sexton.domain.when.cron import parse_cron
+from sexton.domain.when.zone import zone_named
 from sexton.errors import InvalidSchedule
 from sexton.remote.views import Backfill, Decision, Page, Planned
 from sexton.store.schedules import DEFAULT_TENANT
@@ -96,7 +97,7 @@ def preview_fires(
 
 
 def _local(at: datetime, zone: str | None) -> str:
-    return at.astimezone(None if zone is None else ZoneInfo(zone)).strftime(
+    return at.astimezone(None if zone is None else zone_named(zone)).strftime(
         "%a %Y-%m-%d %H:%M:%S %Z"
     )
 
@@ -212,7 +213,13 @@ def list_fires(
         typer.Option("--to", metavar="INSTANT", parser=as_instant, help="Before."),
     ] = None,
     decision: Annotated[
-        str | None, typer.Option("--decision", help="Only with this: fired, overlap, missed.")
+        str | None,
+        typer.Option(
+            "--decision",
+            metavar="WORD",
+            parser=one_of(get_args(Decided)),
+            help="Only with this: fired, overlap, missed.",
+        ),
     ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,

@@ -1,6 +1,5 @@
 """sexton job ls|show|progress|enqueue|cancel|retry"""
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -21,6 +20,7 @@ from sexton.cli.parameters import (
     Limit,
     Queue,
     Task,
+    arguments_of_a_task,
     as_instant,
     as_seconds,
 )
@@ -94,7 +94,7 @@ def list_jobs(
     made = output.table(
         *("id", "task", "queue", "state", "tries", "due", "ended", "key", "by", "error"),
         right=("id", "tries"),
-        shrinks=("key", "by", "error"),
+        shrinks=("task", "queue", "key", "by", "error"),
     )
     for job in found:
         output.row(
@@ -238,12 +238,28 @@ def enqueue_job(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="May be given more than once.")
     ] = None,
+    expires_in: Annotated[
+        float | None,
+        typer.Option(
+            "--expires-in", metavar="DURATION", parser=as_seconds, help="Not begun later than that."
+        ),
+    ] = None,
+    key_held_for: Annotated[
+        float | None,
+        typer.Option(
+            "--key-held-for", metavar="DURATION", parser=as_seconds, help="After a success, too."
+        ),
+    ] = None,
+    limit_key: Annotated[
+        str | None, typer.Option("--limit-key", help="Whose limit it counts for.")
+    ] = None,
     file: File = None,
     as_json: Json = False,
 ) -> None:
     """Make a job of any task that some worker knows, or all those of a file."""
     if file is not None:
-        if task is not None or any((key, delay, at, priority, queue, tag)):
+        given = (key, delay, at, priority, queue, expires_in, key_held_for, limit_key)
+        if task is not None or tag or any(each is not None for each in given):
             raise InvalidJob("--file has everything in it: give nothing else")
         enqueue_from_file(context, file, as_json)
         return
@@ -253,7 +269,7 @@ def enqueue_job(
         raise typer.BadParameter("give --at or --delay, not both")
     if at is not None and at.absolute is None:
         delay = max(0.0, at.offset)  # counted by the database, whatever our clock says
-    payload, target = _object(arguments), as_target(task)
+    payload, target = arguments_of_a_task(arguments), as_target(task)
 
     async def enqueue(site: Site) -> Enqueued:
         return await site.enqueue(
@@ -265,6 +281,9 @@ def enqueue_job(
             priority=priority,
             queue=queue,
             tags=tag or None,
+            expires_in=expires_in,
+            key_held_for=key_held_for,
+            limit_key=limit_key,
         )
 
     made = run(context, enqueue)
@@ -274,18 +293,6 @@ def enqueue_job(
         say(f"job {made.id} is live already with key {key!r}; nothing was enqueued")
     else:
         say(f"job {made.id} enqueued")
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidJob(
-            f"the arguments are not JSON: {error}; write them like '{{\"a\": 1}}'"
-        ) from None
-    if not isinstance(value, dict):
-        raise InvalidJob("the arguments must be a JSON object, by name, like '{\"a\": 1}'")
-    return value
 
 
 @dataclass(frozen=True, slots=True)

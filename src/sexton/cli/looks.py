@@ -1,22 +1,17 @@
-"""sexton stuck|workers|queues|retention"""
+"""sexton stuck|workers|queues"""
 
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from sexton import Sexton
 from sexton.cli import output
 from sexton.cli.output import ExitCode, lasted, say, show, show_json, when
-from sexton.cli.parameters import Json, as_seconds, reads
+from sexton.cli.parameters import Json, as_seconds
 from sexton.cli.session import at_database, run
 from sexton.cli.site import Site, gathered
-from sexton.domain.duration import seconds
 from sexton.remote.views import Page, Queue, Worker
 
-DAY = 86400.0
 MOST = 100_000
-FOREVER = "forever"
 
 
 def stuck(
@@ -42,7 +37,7 @@ def stuck(
         made = output.table(
             *("task", "jobs", "worker", "silent for", "longest", "ids"),
             right=("jobs",),
-            shrinks=("ids", "worker"),
+            shrinks=("task", "ids", "worker"),
         )
         for each in found:
             ids = ", ".join(map(str, each.ids)) + (", …" if each.jobs > len(each.ids) else "")
@@ -71,7 +66,8 @@ def workers(context: typer.Context, as_json: Json = False) -> None:
         return
     made = output.table(
         *("id", "name", "queues", "running", "since", "renewed", "lease until", "version"),
-        right=("running",),
+        right=("id", "running"),
+        shrinks=("name", "queues"),
     )
     for each in found:
         output.row(
@@ -96,7 +92,7 @@ def queues(context: typer.Context, as_json: Json = False) -> None:
         say("no live jobs in any queue")
         return
     numbers = ("waiting", "ready", "running", "oldest")
-    made = output.table("queue", *numbers, right=numbers)
+    made = output.table("queue", *numbers, right=numbers, shrinks=("queue",))
     for each in found:
         oldest = each.oldest_ready_for
         output.row(
@@ -105,55 +101,3 @@ def queues(context: typer.Context, as_json: Json = False) -> None:
             "" if oldest is None else lasted(oldest),
         )
     show(made)
-
-
-def _retention(text: str) -> float:
-    """0 stands for ever, which is no length of time."""
-    if text.strip().lower() == FOREVER:
-        return 0.0
-    length = seconds(text)
-    if length < DAY:
-        raise ValueError(f"{text!r} is too short: history is dropped by whole days, at least 1d")
-    return length
-
-
-def retention(
-    context: typer.Context,
-    history: Annotated[
-        float | None,
-        typer.Option(
-            "--history", metavar="DURATION", parser=reads(_retention), help="Keep attempts: 90d."
-        ),
-    ] = None,
-    dead: Annotated[
-        float | None,
-        typer.Option(
-            "--dead", metavar="DURATION|forever", parser=reads(_retention), help="Keep dead jobs."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """How long history and dead jobs are kept; with an option, change it."""
-    if history == 0:
-        raise typer.BadParameter("history is dropped some day: give a duration such as 3650d")
-
-    async def keep(app: Sexton) -> tuple[float, float | None]:
-        store = (await app.client()).store
-        return await store.history.set_retention(history, dead or None, dead is not None)
-
-    kept, kept_dead = at_database(context, keep)
-    if as_json:
-        show_json({"history": kept, "dead": kept_dead})
-    else:
-        show(
-            output.facts(
-                [
-                    ("history", Text(_days(kept))),
-                    ("dead jobs", Text(FOREVER if kept_dead is None else _days(kept_dead))),
-                ]
-            )
-        )
-
-
-def _days(length: float) -> str:
-    return output.count(round(length / DAY), "day") if length % DAY == 0 else lasted(length)

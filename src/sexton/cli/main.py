@@ -23,7 +23,9 @@ from sexton.cli import (
     doctor,
     endpoint,
     explain,
+    export,
     fires,
+    installation,
     jobs,
     key,
     looks,
@@ -32,6 +34,7 @@ from sexton.cli import (
     scheduler,
     secret_key,
     tenant,
+    torture,
     worker,
 )
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
@@ -122,7 +125,7 @@ app.command()(scheduler.scheduler)
 app.command()(api.api)
 app.command()(migrate.migrate)
 app.add_typer(schedule.commands, name="schedule")
-for each in (fires.commands, deploy.commands, crontabs.commands):
+for each in (fires.commands, deploy.commands, crontabs.commands, export.commands):
     schedule.commands.registered_commands += each.registered_commands
 schedule.commands.command()(explain.explain)
 app.add_typer(calendar.commands, name="calendar")
@@ -139,7 +142,9 @@ app.command()(doctor.doctor)
 app.command()(looks.queues)
 app.command()(looks.workers)
 app.command()(looks.stuck)
-app.command()(looks.retention)
+app.command()(installation.installation)
+app.command()(installation.retention)
+app.command()(torture.torture)
 app.command()(completion.completion)
 
 
@@ -186,6 +191,11 @@ def main() -> None:
         known = isinstance(error, SextonError)
         complain(str(error) if known else f"PostgreSQL: {error}")
         sys.exit(exit_code(error))
+    except UnicodeEncodeError:
+        if _DEBUG in words:
+            traceback.print_exc()
+        complain("there is a word on the line that is not UTF-8")
+        sys.exit(ExitCode.USAGE)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 SIGPIPE_EXIT = 141
+NARROW = 120
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 STATE_STYLES = {
     "waiting": "cyan",
@@ -121,8 +122,9 @@ def state(name: str) -> Text:
 
 
 def table(*columns: str, right: Iterable[str] = (), shrinks: Iterable[str] = ()) -> Table:
-    """One line a row; on a narrow terminal the columns that shrink do so first."""
-    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold dim")
+    """One line a row; on a narrow terminal the columns that shrink do so, and no id or state."""
+    apart = 3 if stdout().width > NARROW else 1
+    made = Table(box=None, pad_edge=False, padding=(0, apart, 0, 0), header_style="bold dim")
     for name in columns:
         justify: Literal["left", "right"] = "right" if name in right else "left"
         made.add_column(Text(name, no_wrap=True), justify=justify, no_wrap=name not in shrinks)

@@ -1,13 +1,15 @@
 """Options that several commands have, and how their values are read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
 from sexton.cli import complete
 from sexton.cli.instants import Instant, parse_instant, parse_seconds
 from sexton.domain.given import LARGEST_ID
+from sexton.errors import InvalidJob, did_you_mean
 
 T = TypeVar("T")
 
@@ -25,6 +27,39 @@ def reads(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise typer.BadParameter(str(error)) from None
 
     return read
+
+
+def one_of(known: Sequence[str]) -> Callable[[str], str]:
+    """A word that must be one of these: with another nothing would ever be found."""
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"{text!r} is none of {', '.join(known)}{did_you_mean(text, known)}")
+        return text
+
+    return reads(parse)
+
+
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """An object, read as strictly as the service reads: NaN and half a character are no JSON."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        why = str(error).removeprefix("JSON is malformed: ")
+        raise ValueError(f"not JSON: {why}") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def arguments_of_a_task(text: str) -> dict[str, Any]:
+    """As they are typed."""
+    try:
+        return json_object(text)
+    except ValueError as error:
+        raise InvalidJob(
+            f"the arguments are {error}; give them by name, like '{{\"a\": 1}}'"
+        ) from None
 
 
 as_instant: Callable[[str], Instant] = reads(parse_instant)

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import asyncpg
 import typer
 from rich.console import Console
 
 from sexton.cli.output import complain
+from sexton.errors import SextonError
 
 INTERRUPTED = 130
 
@@ -34,7 +36,7 @@ class Bar:
 
 @contextmanager
 def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Bar]:
-    """`what` is what is done to how many: `jobs enqueued`. Ctrl-C says how far it came."""
+    """`what` is what is done to how many: `jobs enqueued`. Broken off, it says how far it came."""
     bar = Bar(total=total)
     try:
         if quiet or not sys.stderr.isatty():
@@ -43,9 +45,17 @@ def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Ite
             with _drawn(bar, what):
                 yield bar
     except KeyboardInterrupt:
-        of = f" of {bar.total:,}" if bar.total is not None else ""
-        complain(f"stopped: {bar.done:,}{of} {what}")
+        _say_how_far(bar, what)
         raise typer.Exit(INTERRUPTED) from None
+    except (SextonError, asyncpg.PostgresError):
+        if bar.done:  # what went wrong is said by whoever catches it
+            _say_how_far(bar, what)
+        raise
+
+
+def _say_how_far(bar: Bar, what: str) -> None:
+    of = f" of {bar.total:,}" if bar.total is not None else ""
+    complain(f"stopped: {bar.done:,}{of} {what}")
 
 
 @contextmanager

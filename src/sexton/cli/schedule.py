@@ -13,7 +13,7 @@ from sexton.cli.bulk import File, add_from_file
 from sexton.cli.complete import schedules, tasks
 from sexton.cli.instants import Instant
 from sexton.cli.output import say, say_more, show, show_json, when
-from sexton.cli.parameters import Cursor, Json, Limit, as_instant
+from sexton.cli.parameters import Cursor, Json, Limit, arguments_of_a_task, as_instant
 from sexton.cli.plan import show_plan
 from sexton.cli.session import run
 from sexton.cli.site import Site, as_target, gathered
@@ -168,7 +168,7 @@ def show_versions(
     made = output.table(
         *("version", "since", "until", "ended by", "state", "when", "task", "arguments"),
         right=("version",),
-        shrinks=("when", "arguments"),
+        shrinks=("when", "task", "arguments"),
     )
     for each in found:
         output.row(made, *_version(each))
@@ -211,7 +211,7 @@ def add_schedule(
         return
     if name is None or task is None:
         raise InvalidSchedule("give NAME and --task, or --file")
-    payload = as_object(arguments or "{}")
+    payload = arguments_of_a_task(arguments or "{}")
     target = as_target(task)
 
     async def add(site: Site) -> Schedule:
@@ -234,7 +234,7 @@ def put_schedule(
     as_json: Json = False,
 ) -> None:
     """Make a schedule, or make the one of this name say exactly this."""
-    payload = as_object(arguments or "{}")
+    payload = arguments_of_a_task(arguments or "{}")
 
     async def put(site: Site) -> Schedule:
         options = await resolved(site, said)
@@ -269,7 +269,7 @@ def update_schedule(
     if task is not None:
         changes["target"] = as_target(task)
     if arguments is not None:
-        changes["arguments"] = as_object(arguments)
+        changes["arguments"] = arguments_of_a_task(arguments)
     if not said and not changes:
         raise InvalidSchedule("nothing to change: give the options that are to be different")
 
@@ -336,7 +336,7 @@ def trigger_schedule(
     context: typer.Context, name: Name, arguments: Arguments = None, as_json: Json = False
 ) -> None:
     """Make a job of it at once, recorded as triggered; also while it is paused."""
-    payload = None if arguments is None else as_object(arguments)
+    payload = None if arguments is None else arguments_of_a_task(arguments)
 
     async def trigger(site: Site) -> int:
         return await site.schedules.trigger(name, arguments=payload)
@@ -346,16 +346,3 @@ def trigger_schedule(
         show_json({"job": id})
     else:
         say(f"job {id} made by {name}")
-
-
-def as_object(text: str) -> dict[str, Any]:
-    """The arguments of a task, as they are typed."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidSchedule(
-            f"the arguments are not JSON: {error}; write them like '{{\"a\": 1}}'"
-        ) from None
-    if not isinstance(value, dict):
-        raise InvalidSchedule("the arguments must be a JSON object, by name, like '{\"a\": 1}'")
-    return value

@@ -110,7 +110,9 @@ def list_tenants(
         show_json({"tenants": found.items, "next": found.next})
         return
     numbers = ("schedules", "live jobs", "payload bytes", "requests/s")
-    made = output.table("name", "created", *numbers, "interval", "", right=numbers)
+    made = output.table(
+        *("name", "created", *numbers, "interval", ""), right=numbers, shrinks=("name",)
+    )
     for each in found:
         output.row(
             made,

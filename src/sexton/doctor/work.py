@@ -1,8 +1,11 @@
 """What is stuck, waits in vain, or was put aside."""
 
 from collections.abc import AsyncIterator
+from shlex import quote
 
 from sexton.doctor.finding import Finding, Patient, judged, lasted, listed, ok, problem, warning
+from sexton.store.schedules import DEFAULT_TENANT
+from sexton.targets.http import QUEUE
 
 OLD_WARNING, OLD_PROBLEM = 300.0, 3600.0
 # Somebody may be about to start.
@@ -40,7 +43,7 @@ async def queues(patient: Patient) -> AsyncIterator[Finding]:
                 "queues",
                 level,
                 f"no worker serves {queue!r}, whose oldest job has been due for {lasted(age)}",
-                f"start one: `sexton worker APP --queue {queue}`",
+                f"start one: `sexton worker {_serving(queue)}`",
             )
         elif (level := judged(age, OLD_WARNING, OLD_PROBLEM)) != "ok":
             amiss = True
@@ -62,13 +65,14 @@ async def schedules(patient: Patient) -> AsyncIterator[Finding]:
         yield problem(
             "schedules",
             f"{row['name']!r} of {row['tenant']} is quarantined: {row['reason']}",
-            f"mend it and `sexton schedule resume {row['name']}`, or remove it",
+            f"mend it and `sexton schedule resume {_named(row['tenant'], row['name'])}`, "
+            "or remove it",
         )
     if len(found) > SHOWN:
         yield problem(
             "schedules",
             f"{known.quarantined - SHOWN:,} more are quarantined",
-            "look for them with `sexton schedule ls --state quarantined`",
+            "look for them with `sexton schedule ls --state quarantined`, for each --tenant",
         )
     if known.late:
         yield warning(
@@ -78,3 +82,14 @@ async def schedules(patient: Patient) -> AsyncIterator[Finding]:
         )
     if not found and not known.late:
         yield ok("schedules", "none is quarantined, none is late")
+
+
+def _serving(queue: str) -> str:
+    """Deliveries need no application."""
+    return f"--queue {QUEUE}" if queue == QUEUE else f"APP --queue {quote(queue)}"
+
+
+def _named(tenant: str, schedule: str) -> str:
+    """As a shell takes it."""
+    whose = "" if tenant == DEFAULT_TENANT else f" --tenant {quote(tenant)}"
+    return quote(schedule) + whose

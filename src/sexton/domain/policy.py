@@ -52,13 +52,15 @@ class Policy(
             patience = seconds(grace)
         except ValueError as error:
             raise InvalidSchedule(f"grace: {error}") from None
+        given: dict[str, Any] = {"misfire": misfire, "grace": patience, "overlap": overlap}
+        given |= {"max_queued": max_queued, "max_running": max_running}
+        # What is equal to the usual but not the very same object would be in the text all the same.
         return cls(
-            misfire=misfire,  # type: ignore[arg-type]
-            # The very same object, or it would be in the text although it is the usual one.
-            grace=_GRACE if patience == _GRACE else patience,
-            overlap=overlap,  # type: ignore[arg-type]
-            max_queued=100 if max_queued is None else max_queued,
-            max_running=max_running,
+            **{
+                name: value
+                for name, value in given.items()
+                if value is not None and value != _USUAL[name]
+            }
         )
 
     @property
@@ -80,6 +82,9 @@ class Policy(
     def serial(self) -> bool:
         """Whether a job waits until those before it have ended."""
         return self.overlap in ("queue_one", "queue_all", "replace")
+
+
+_USUAL: dict[str, Any] = {field.name: field.default for field in msgspec.structs.fields(Policy)}
 
 
 def _one_of(field: str, given: Any, known: tuple[str, ...]) -> None:

@@ -2,16 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import TypeVar
 
 from sexton.domain.fires import CatchUp, Gap, catch_up, closed_between
 from sexton.domain.job import instant
 from sexton.domain.schedule import Rule
+from sexton.domain.when.effort import NEXT_FIRE, at_most
 from sexton.domain.when.timetable import Timetable
 from sexton.store.due import Batch, DueRow
+
+T = TypeVar("T")
+# By rule, instant and anchor: the fire that follows, and what the calendars take out before it.
+Answers = dict[tuple[int, float, float], tuple[datetime | None, Gap | None]]
 
 # After so long (s) the others on this loop have their turn.
 TURN = 0.005
@@ -61,7 +67,18 @@ async def decide_late_in_turns(
     return decisions
 
 
+async def in_turns(steps: Iterable[T]) -> AsyncIterator[T]:
+    """One after the other; others on this loop have their turn between."""
+    began = time.perf_counter()
+    for each in steps:
+        yield each
+        if time.perf_counter() - began > TURN:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+
+
 async def _in_turns(steps: Iterator[None]) -> None:
+    """The same where each step is so short that an iteration of ours would be felt."""
     began = time.perf_counter()
     for _ in steps:
         if time.perf_counter() - began > TURN:
@@ -72,32 +89,38 @@ async def _in_turns(steps: Iterator[None]) -> None:
 def _due(
     decisions: Decisions, rows: Sequence[DueRow], rules: Mapping[int, Rule | str]
 ) -> Iterator[None]:
-    answers: dict[tuple[int, float, float], tuple[datetime | None, Gap | None]] = {}
+    answers: Answers = {}
     for row in rows:
         yield
         rule = rules[row.rule]
-        if isinstance(rule, str):
-            decisions.broken.append((row, rule))
-            continue
-        scheduled = row.next_fire if row.scheduled is None else row.scheduled
-        timetable = rule.timetable
-        anchored = row.anchor if timetable.needs_anchor else 0.0
-        question = (row.rule, scheduled, anchored)
         try:
-            answer = answers.get(question)
-            if answer is None:
-                if timetable.has_calendars:
-                    answer = _following(timetable, scheduled, anchored)
-                else:
-                    answer = timetable.after(instant(scheduled), instant(row.anchor)), None
-                answers[question] = answer
-            following, out = answer
-            _write(decisions.batch, row, rule, scheduled, row.next_fire, following, late_until=None)
+            if isinstance(rule, str):
+                decisions.broken.append((row, rule))
+            elif rule.timetable.is_quick:
+                _fire(decisions.batch, row, rule, answers)
+            else:
+                with at_most(NEXT_FIRE):
+                    _fire(decisions.batch, row, rule, answers)
         except Exception as error:
             decisions.broken.append((row, _why(error)))
-            continue
-        if out is not None:
-            _pass_over(decisions.batch, row, out)
+
+
+def _fire(batch: Batch, row: DueRow, rule: Rule, answers: Answers) -> None:
+    scheduled = row.next_fire if row.scheduled is None else row.scheduled
+    timetable = rule.timetable
+    anchored = row.anchor if timetable.needs_anchor else 0.0
+    question = (row.rule, scheduled, anchored)
+    answer = answers.get(question)
+    if answer is None:
+        if timetable.has_calendars:
+            answer = _following(timetable, scheduled, anchored)
+        else:
+            answer = timetable.after(instant(scheduled), instant(row.anchor)), None
+        answers[question] = answer
+    following, out = answer
+    _write(batch, row, rule, scheduled, row.next_fire, following, late_until=None)
+    if out is not None:
+        _pass_over(batch, row, out)
 
 
 @lru_cache(maxsize=KEPT)
@@ -130,18 +153,19 @@ def _late(
         seed = row.id if rule.timetable.has_jitter else 0
         question = (row.rule, scheduled, anchored, seed)
         try:
-            answer = answers.get(question)
-            if answer is None:
-                answer = catch_up(rule, instant(scheduled), now, instant(row.anchor), seed)
-                answers[question] = answer
-            fire_at = None
-            if answer.fire is not None:
-                at = rule.timetable.fire_at(answer.fire, instant(row.anchor), row.id)
-                fire_at, scheduled = at.timestamp(), answer.fire.timestamp()
-            _write(
-                *(decisions.batch, row, rule, scheduled, fire_at, answer.next),
-                late_until=now.timestamp(),
-            )
+            with at_most(NEXT_FIRE):
+                answer = answers.get(question)
+                if answer is None:
+                    answer = catch_up(rule, instant(scheduled), now, instant(row.anchor), seed)
+                    answers[question] = answer
+                fire_at = None
+                if answer.fire is not None:
+                    at = rule.timetable.fire_at(answer.fire, instant(row.anchor), row.id)
+                    fire_at, scheduled = at.timestamp(), answer.fire.timestamp()
+                _write(
+                    *(decisions.batch, row, rule, scheduled, fire_at, answer.next),
+                    late_until=now.timestamp(),
+                )
         except Exception as error:
             decisions.broken.append((row, _why(error)))
             continue

@@ -18,11 +18,13 @@ class Gone:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def __call__(self, tenant: int, schedule: str, why: str) -> None:
+    async def __call__(self, tenant: int, schedule: str, task: str, why: str) -> None:
+        """One that goes elsewhere by now is left alone: what is gone was its job's, not its own."""
         backoff = Backoff()
         while True:
             try:
-                if await Verbs(self._store, tenant).pause(schedule, why, None):
+                verbs = Verbs(self._store, tenant)
+                if await verbs.pause(schedule, why, None, of_task=task):
                     log.warning("schedule %r is paused: %s", schedule, why)
                 return
             except (InvalidSchedule, UnknownSchedule):

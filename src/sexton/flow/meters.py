@@ -4,7 +4,7 @@ No lock and no library: one loop writes, and a reader in another thread may be o
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -88,6 +88,13 @@ class Tally:
     def __init__(self) -> None:
         self._names = Names()
         self._counts: dict[tuple[str, str], int] = {}
+
+    def expect(self, tasks: Iterable[str], whats: Iterable[str]) -> None:
+        """There at zero from the beginning: whoever waits for a first must see none before it."""
+        known = [*whats]
+        for task in tasks:
+            for what in known:
+                self.add(task, what, 0)
 
     def add(self, task: str, what: str, many: int = 1) -> None:
         key = (self._names[task], what)

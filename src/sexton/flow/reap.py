@@ -2,9 +2,10 @@
 
 import logging
 import random
+from collections.abc import Callable
 
 from sexton.domain.outcome import Lost
-from sexton.domain.transitions import settle
+from sexton.domain.transitions import Settlement, settle
 from sexton.store import Store
 from sexton.store.endpoints import HOLDER
 
@@ -16,8 +17,13 @@ BATCH = 500
 GONE_LATELY = 3600.0
 
 
-async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
-    """Reap everything that is to be reaped now; returns how many attempts were lost.
+async def run_once(
+    store: Store,
+    gone_for: float | None = GONE_LATELY,
+    count: Callable[[str, Settlement], None] | None = None,
+) -> int:
+    """Reap everything that is to be reaped now; returns how many attempts were lost. `count` is
+    told of each, by its task.
 
     Two steps that need not be one transaction: once a worker is declared lost it stays so, and
     each of its jobs is settled under its own fence, by whichever reaper comes first.
@@ -43,6 +49,10 @@ async def run_once(store: Store, gone_for: float | None = GONE_LATELY) -> int:
         ]
         reaped = await store.jobs.settle(settled)
         lost += len(reaped)
+        if count is not None:
+            for orphan, (_, _, settlement) in zip(orphans, settled, strict=True):
+                if orphan.id in reaped:
+                    count(orphan.task, settlement)
         ready = sorted({(each.queue, each.tenant) for each in orphans if each.id in reaped})
         await store.jobs.notify_idle([queue for queue, _ in ready], [each for _, each in ready])
         if not reaped:

@@ -8,8 +8,10 @@ import msgspec
 from sexton.domain.change import Change, Standing, activated, is_overdue, resumed, stopped
 from sexton.domain.schedule import Rule, RuleText
 from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.domain.when.effort import NEXT_FIRE, at_most
 from sexton.domain.when.timetable import Timetable
 from sexton.errors import InvalidSchedule, did_you_mean
+from sexton.flow.decide import in_turns
 from sexton.store import Store
 from sexton.store.calendars import CalendarView
 
@@ -89,10 +91,11 @@ async def _repin(store: Store, old: CalendarRef, new: CalendarRef) -> int:
             await _after_pause(store, each, now, pairs[each.body.rule_id][0]) for each in held
         ]
         found = []
-        for standing in standings:
+        async for standing in in_turns(standings):
             before = replace(standing, now=now)
             rule_id = ids[repinned[standing.body.rule_id].to_json()]
-            found.append((before, _changed(before, rule_id, *pairs[standing.body.rule_id])))
+            with at_most(NEXT_FIRE):
+                found.append((before, _changed(before, rule_id, *pairs[standing.body.rule_id])))
         await store.calendars.change(now, found)
         changed += len(found)
     await store.schedules.notify()

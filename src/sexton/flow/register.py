@@ -15,8 +15,10 @@ from sexton.domain.schedule import Rule
 from sexton.domain.spec import Registered, Spec, Terms
 from sexton.domain.version import fresh_anchor, pinned
 from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.domain.when.effort import NEW_RULE, at_most
 from sexton.domain.when.timetable import Planned
 from sexton.errors import InvalidSchedule
+from sexton.flow.decide import in_turns
 from sexton.flow.rulebook import Known, Rulebook
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Held, Store
@@ -99,7 +101,8 @@ class Register:
     async def refuse_over(self, specs: Iterable[Spec], refused: dict[str, InvalidSchedule]) -> None:
         """Those whose rules would never fire, before `add` fails for all."""
         now = await self._schedules.clock()
-        for text, terms in {spec.terms.text: spec.terms for spec in specs}.items():
+        distinct = {spec.terms.text: spec.terms for spec in specs}
+        async for text, terms in in_turns(distinct.items()):
             if text not in refused:
                 try:
                     self._demand_first(text, terms, now)
@@ -166,7 +169,8 @@ class Register:
         self, text: str, terms: Terms, now: datetime
     ) -> tuple[Known, datetime, Planned]:
         known, anchor = self._rules[text], fresh_anchor(terms, now)
-        at = known.first(anchor, now)
+        with at_most(NEW_RULE):
+            at = known.first(anchor, now)
         if at is None:
             raise InvalidSchedule(NEVER)
         return known, anchor, Planned(at, at)

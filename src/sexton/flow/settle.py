@@ -196,9 +196,13 @@ class Settler:
                 self.settled.add(task, "succeeded", many)
             return
         for claim, settlement in batch:
-            self.settled.add(claim.task, settlement.outcome)
-            if settlement.reason is not None:
-                self.died.add(claim.task, settlement.reason)
+            self.count(claim.task, settlement)
+
+    def count(self, task: str, settlement: Settlement) -> None:
+        """What became of an attempt; of those that were lost elsewhere, whoever reaps them."""
+        self.settled.add(task, settlement.outcome)
+        if settlement.reason is not None:
+            self.died.add(task, settlement.reason)
 
     def _remark_on(self, refused: list[Pending]) -> None:
         for claim, settlement in refused:

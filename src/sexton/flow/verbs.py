@@ -36,6 +36,7 @@ from sexton.domain.version import (
     same_meaning,
 )
 from sexton.domain.when.calendar import Calendar, CalendarRef
+from sexton.domain.when.effort import NEW_RULE, at_most
 from sexton.domain.when.timetable import Timetable
 from sexton.errors import InvalidSchedule, Unavailable, UnknownSchedule, did_you_mean
 from sexton.store import Store
@@ -110,8 +111,9 @@ class Verbs:
         """Without looking whether its name is free; None: it is not."""
         now, [id] = await self._schedules.reserve(1)
         body = body_of(spec, rule_id, fresh_anchor(spec.terms, now), declared_by)
-        planned = demand_first(rule, body.anchor, now, id)
-        gaps = excluded_before(rule, planned, body.anchor, now)
+        with at_most(NEW_RULE):
+            planned = demand_first(rule, body.anchor, now, id)
+            gaps = excluded_before(rule, planned, body.anchor, now)
         gap = gaps[0] if gaps else None
         made = await self._schedules.add(id, self._tenant, spec.name, now, body, planned, gap)
         return Inserted(id, now, planned.fire_at) if made else None
@@ -182,10 +184,15 @@ class Verbs:
 
     # ── stopping and going on ───────────────────────────────────────────────
 
-    async def pause(self, name: str, reason: str | None, until: datetime | None) -> bool:
-        """No fires until it is resumed, or until an instant; whether that changed anything."""
+    async def pause(
+        self, name: str, reason: str | None, until: datetime | None, *, of_task: str | None = None
+    ) -> bool:
+        """No fires until it is resumed, or until an instant; whether that changed anything. With
+        `of_task` only if it still is for that one."""
 
         def decide(standing: Standing, old: Rule | None) -> Change | None:
+            if of_task is not None and standing.body.task != of_task:
+                return None
             if standing.state in ("cancelled", "ended"):
                 raise InvalidSchedule(f"schedule {name!r} is {standing.state}: nothing to pause")
             if until is not None and until <= standing.now:

@@ -7,9 +7,10 @@ import os
 import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from sexton import __version__
+from sexton.domain.transitions import Reason
 from sexton.errors import Unavailable
 from sexton.flow import prune, reap, stray
 from sexton.flow.attempts import Attempts
@@ -26,6 +27,7 @@ from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
 from sexton.store.connection import Address
+from sexton.targets.http import PREFIX, QUEUE
 from sexton.targets.task import Task
 
 log = logging.getLogger("sexton.worker")
@@ -87,6 +89,8 @@ class Worker:
             lambda: self._worker,
             spans,
         )
+        delivers = [PREFIX] if QUEUE in self._queues else []
+        self._attempts.settler.died.expect([*tasks, *delivers], get_args(Reason))
         limited = [task.name for task in tasks.values() if task.limited]
         self._fetchers = {
             queue: Fetcher(
@@ -290,7 +294,8 @@ class Worker:
         ):
             everything = time.monotonic() >= self._next_great_reap
             gone_for = None if everything else reap.GONE_LATELY
-            self.reaped += await reap.run_once(self._store, gone_for)
+            count = self._attempts.settler.count
+            self.reaped += await reap.run_once(self._store, gone_for, count)
             if everything:
                 self._next_great_reap = time.monotonic() + reap.GONE_LATELY
 

@@ -86,7 +86,7 @@ METRICS: dict[str, Described] = {
         "gauge", "The part of the live jobs that sexton_jobs was counted from; 1: all."
     ),
     "sexton_queue_age_seconds": Described(
-        "gauge", "How long the oldest ready job has been due.", ("queue",)
+        "gauge", "How long the oldest ready job has been due; 0: there is none.", ("queue",)
     ),
     "sexton_dead": Described("gauge", "Dead jobs that are kept, by task.", ("task",)),
     "sexton_stuck": Described(

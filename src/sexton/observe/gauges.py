@@ -87,8 +87,9 @@ class Gauges:
         ]
         jobs = await self._counted("jobs", gauges.jobs, gauges.jobs_sampled)
         dead = await self._counted("dead", gauges.dead, gauges.dead_sampled)
-        ages = _folded(await gauges.ages(), max)
-        workers = _folded(await gauges.workers(), max)
+        served = await gauges.workers()
+        ages = _folded(_of_every_queue(await gauges.ages(), served), max)
+        workers = _folded(served, max)
         stuck = _folded(await gauges.stuck(), lambda one, two: one + two)
         families += [
             numbers("sexton_jobs", jobs.rows),
@@ -120,6 +121,15 @@ class Gauges:
         if counted.total < MOST_ROWS:
             self._many.discard(what)
         return counted
+
+
+def _of_every_queue(
+    ages: list[tuple[str, float]], served: list[tuple[str, int]]
+) -> list[tuple[str, float]]:
+    """A queue that somebody serves and that is empty is not behind: whoever starts workers by its
+    age must be told so, or would never end one."""
+    behind = {queue for queue, _ in ages}
+    return ages + [(queue, 0.0) for queue, _ in served if queue not in behind]
 
 
 def _folded(

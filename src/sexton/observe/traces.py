@@ -6,6 +6,7 @@ it as a tag, `traceparent:00-…`, as W3C writes it; so a trace may also begin i
 """
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 SYSTEM = "sexton"
+HEADER = "traceparent"
 _NANOSECONDS = 1_000_000_000
+# Of a version that is not known yet, this much is understood.
+_GIVEN = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
+)
 
 
 def _tracer() -> "Tracer | None":
@@ -88,6 +94,60 @@ def enqueued_many(jobs: Iterable[Any]) -> Iterator[Iterable[Any]]:
 
         yield carrying()
         span.set_attribute("messaging.batch.message_count", many)
+
+
+def enqueued_for(
+    jobs: Sequence[NewJob], given: str | None
+) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+    """Jobs that somebody enqueues from afar, who may have sent a traceparent: they carry it on, or
+    the span of their enqueue, which is part of it. What has a trace of its own keeps it.
+    """
+    tracer = _tracer()
+    found = None if given is None else _GIVEN.fullmatch(given.strip())
+    heard = None if found is None else f"00-{found[1]}-{found[2]}-{found[3]}"
+    if tracer is None:
+        if heard is not None:
+            _carry(jobs, heard)
+        return _UNTRACED
+    return _enqueued_for(tracer, jobs, heard)
+
+
+@contextlib.contextmanager
+def _enqueued_for(
+    tracer: "Tracer", jobs: Sequence[NewJob], heard: str | None
+) -> Iterator[Callable[[int], None]]:
+    from opentelemetry import context, trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    parent = context.get_current()
+    if heard is not None and not trace.get_current_span().get_span_context().is_valid:
+        parent = TraceContextTextMapPropagator().extract({HEADER: heard}, parent)
+    name, attributes = "enqueue many", _messaging("enqueue", None)
+    if len(jobs) == 1:
+        name, attributes = f"enqueue {jobs[0].task}", _messaging("enqueue", jobs[0].queue)
+        attributes["sexton.task"] = jobs[0].task
+    else:
+        attributes["messaging.batch.message_count"] = len(jobs)
+    with tracer.start_as_current_span(
+        name, context=parent, kind=trace.SpanKind.PRODUCER, attributes=attributes
+    ) as span:
+        _carry(jobs, _written(span))
+        yield lambda made: span.set_attribute("sexton.job.id", made)
+
+
+def _carry(jobs: Iterable[NewJob], trace: str) -> None:
+    for job in jobs:
+        if not any(tag.startswith(TRACE_TAG) for tag in job.tags or ()):
+            job.tags = _carrying(job.tags, trace)
+
+
+def sent() -> dict[str, str]:
+    """The header that takes the current span to a service; none where nobody traces."""
+    api = sys.modules.get("opentelemetry.trace")
+    span = None if api is None else api.get_current_span()
+    if span is None or not span.get_span_context().is_valid:
+        return {}
+    return {HEADER: _written(span)}
 
 
 def _written(span: Any) -> str:

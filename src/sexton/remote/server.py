@@ -9,6 +9,7 @@ import msgspec
 
 from sexton.domain.duration import Duration
 from sexton.domain.job import Enqueued, State
+from sexton.observe import traces
 from sexton.portal import Portal
 from sexton.remote import admin
 from sexton.remote.schedules import Calendars, Instant, Schedules, Target, lines, plain, target_of
@@ -135,7 +136,7 @@ class Server:
             "tags": None if tags is None else [*tags],
             "expires_in": expires_in,
         }
-        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        headers = _headers(idempotency_key)
         said = job(target, arguments, **options)
         return await self._wire.ask("POST", "/v1/jobs", said, kind=Enqueued, headers=headers)
 
@@ -152,7 +153,7 @@ class Server:
 
         Not all or none: a bad one stops none of the others, and what was answered is there.
         """
-        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        headers = _headers(idempotency_key)
         answers = self._wire.lines("/v1/jobs/bulk", lines(jobs), kind=Line, headers=headers)
         async for line in answers:
             yield line
@@ -336,6 +337,11 @@ def job(
     """A job as the API says it, for `enqueue_many`."""
     given = {name: plain(value) for name, value in options.items() if value is not None}
     return {"target": target_of(target), "payload": plain(arguments or {}), **given}
+
+
+def _headers(idempotency_key: str | None) -> dict[str, str]:
+    """Of an enqueue, which goes on with the caller's trace."""
+    return traces.sent() | ({} if idempotency_key is None else {"Idempotency-Key": idempotency_key})
 
 
 def _choice(

@@ -111,11 +111,12 @@ class Retried(msgspec.Struct, frozen=True):
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """A dead job that was chosen; not revived if another live job holds its key."""
+    """A dead job that was chosen; one whose key is held stays dead."""
 
     id: int
     queue: str
     revived: bool
+    held: bool = False
 
 
 class Redrive(msgspec.Struct, frozen=True):

@@ -81,7 +81,7 @@ class Wire:
         try:
             return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError as error:
-            raise Unavailable(f"{self.url} does not answer like a service: {error}") from None
+            raise self._unlike(error) from None
 
     async def _ask(
         self,
@@ -151,8 +151,13 @@ class Wire:
                     *whole, rest = (rest + part).split(b"\n")
                     for line in whole:
                         yield decode(line)
+        except msgspec.MsgspecError as error:
+            raise self._unlike(error) from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(f"{self.url} cannot be reached: {error}") from error
+
+    def _unlike(self, error: msgspec.MsgspecError) -> Unavailable:
+        return Unavailable(f"{self.url} does not answer like a service: {error}")
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator["aiohttp.ClientSession"]:

@@ -54,6 +54,19 @@ made as (
     ) as task on true
 )
 select chosen.job_id, chosen.queue, chosen.tenant_id,
-    chosen.job_id in (select job_id from revived) as revived
+    chosen.job_id in (select job_id from revived) as revived,
+    -- Who only counts is told what would become of them.
+    case
+        when chosen.key is null then false
+        when not $8::boolean then chosen.job_id not in (select job_id from revived)
+        else chosen.job_id <> min(chosen.job_id) over (
+                partition by chosen.tenant_id, chosen.task, chosen.key)
+            or exists (
+                select from sexton.held_key as holder
+                where holder.tenant_id = chosen.tenant_id and holder.task = chosen.task
+                    and holder.key = chosen.key
+                    and coalesce(holder.held_until, 'infinity')
+                        > coalesce($10::timestamptz, clock_timestamp()))
+    end as held
 from chosen
 order by chosen.died_at, chosen.job_id

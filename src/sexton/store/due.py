@@ -235,6 +235,10 @@ class Due:
         assert row is not None
         return row["usual_rate"], row["catch_up_rate"]
 
+    async def set_rate(self, rate: float | None) -> None:
+        """The rate to catch up with; None: by what is usual."""
+        await self._run.rows("set_catch_up_rate", rate)
+
 
 def _day(since_1970: float) -> date:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=since_1970)).date()

@@ -85,6 +85,11 @@ class Endpoints:
         row = await self._run.row("endpoint_change", tenant, id, version, *written, self._run.now())
         return None if row is None else _endpoint(row)
 
+    async def count(self, tenant: int, at_most: int) -> int:
+        """How many a tenant has, counted no further than that."""
+        counted: int = await self._run.value("endpoints_count", tenant, at_most)
+        return counted
+
     async def used(self, tenant: int, names: Sequence[str]) -> list[EndpointRow]:
         """Those that were written out, held; they go when nobody has written them for long."""
         rows = await self._run.rows("endpoints_use", tenant, names, self._run.now())

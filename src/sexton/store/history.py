@@ -14,12 +14,24 @@ from sexton.store.statements import DAYS_AHEAD, Statements
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """A dead job that was chosen; not revived if another live job holds its key."""
+    """A dead job that was chosen; if its key is held, by a live job or by another of those that
+    were chosen, it stays dead."""
 
     id: int
     queue: str
     revived: bool
     tenant: int = 1
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is set for the whole installation, in seconds and in fires a second."""
+
+    retention: float
+    dead_retention: float | None  # None: for ever
+    catch_up_rate: float | None  # None: twice what is usual
+    usual_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +164,8 @@ class History:
             *(ids, task, queue, error, since, until, limit, dry_run, tenant, self._run.now()),
         )
         return [
-            Redriven(row["job_id"], row["queue"], row["revived"], row["tenant_id"]) for row in rows
+            Redriven(row["job_id"], row["queue"], row["revived"], row["tenant_id"], row["held"])
+            for row in rows
         ]
 
     async def purge(self, ids: Sequence[int], tenant: int | None = None) -> list[int]:
@@ -231,6 +244,11 @@ class History:
         row = await self._run.row("prune", limit, self._run.now())
         assert row is not None
         return bool(max(row["keys"], row["dead"]) == limit)
+
+    async def kept(self) -> Kept:
+        row = await self._run.row("installation_kept")
+        assert row is not None, "the installation's one row is made by a migration"
+        return Kept(**row)
 
     async def set_retention(
         self, retention: float | None, dead_retention: float | None, change_dead: bool

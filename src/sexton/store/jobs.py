@@ -37,6 +37,7 @@ class Orphan:
     worker: str
     expires_in: float | None
     retry: Retry
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,7 @@ class Jobs(Claims):
                 else Retry(
                     row["max_attempts"], row["retry_base"], row["retry_cap"], row["retry_factor"]
                 ),
+                row["task"],
             )
             for row in rows
         ]

@@ -71,6 +71,11 @@ class Remote:
         assert row is not None
         return row["id"], row["lease_until"]
 
+    async def live(self, tenant: int, at_most: int) -> int:
+        """How many workers of its own a tenant has, counted no further than that."""
+        counted: int = await self._run.value("remote_live", tenant, at_most)
+        return counted
+
     async def worker(self, worker: int, tenant: int) -> RemoteWorker | None:
         row = await self._run.row("remote_worker", worker, tenant, self._run.now())
         if row is None:

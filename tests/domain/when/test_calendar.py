@@ -191,6 +191,24 @@ def test_equal_calendars_have_equal_text_that_reads_back() -> None:
         ({"ranges": ["2026-12-25/2026-12-26T10:00"]}, "both ends are days"),
         ({"ranges": ["2026-12-25T25:00/2026-12-26T10:00"]}, "is not an instant"),
         ({"ranges": ["0001-01-01/2999-01-01"]}, "more than 100,000 days"),
+        # Each of them fits, and most of their days are the same.
+        (
+            {"ranges": [f"2000-01-01/2100-01-{n:02}" for n in range(1, 30)]},
+            "more than 100,000 days",
+        ),
+        (
+            {"ranges": [f"--01-01/--{m:02}-{d:02}" for m in range(1, 13) for d in range(1, 29)]},
+            "more than 100,000 days",
+        ),
+        (
+            {
+                "windows": [
+                    f"mon-sun {n // 60:02}:{n % 60:02}-24:00," * 9 + "00:00-00:01"
+                    for n in range(1400)
+                ]
+            },
+            "more than 200,000 characters",
+        ),
         ({"ranges": [7]}, "7 is not a range"),
         ({"windows": ["mon-fry"]}, r"'fry' is not a weekday"),
         ({"windows": ["mun"]}, "'mun' is not a weekday"),

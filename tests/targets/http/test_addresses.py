@@ -1,14 +1,17 @@
 """Where deliveries may not go, however it is written."""
 
+import asyncio
 import ipaddress
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
+from aiohttp.abc import ResolveResult
 
 from sexton.domain.address import Allowed, why_refused
 from sexton.errors import ConfigurationError, InvalidTarget
-from sexton.targets.http.resolve import CheckedResolver, Forbidden
+from sexton.targets.http.resolve import FOR_TENANT, CheckedResolver, Forbidden
 from sexton.targets.http.url import destination
 
 NOBODY = Allowed()
@@ -199,6 +202,32 @@ async def test_what_the_system_calls_this_host_is_refused_too() -> None:
     for name in ("localhost", "0x7f.1", "127.1", "2130706433"):
         with pytest.raises(Forbidden):
             await asked.resolve(name, 80)
+    await asked.close()
+
+
+async def test_names_of_one_tenant_that_nobody_answers_for_do_not_hold_up_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = threading.Event()
+
+    def addresses(host: str) -> list[str]:
+        if host.startswith("silent"):
+            answered.wait(30)
+        return ["8.8.8.8"]
+
+    monkeypatch.setattr("sexton.targets.http.resolve._addresses", addresses)
+    asked = CheckedResolver(NOBODY)
+
+    async def resolve(tenant: int, name: str) -> list[ResolveResult]:
+        FOR_TENANT.set(tenant)
+        return await asked.resolve(name, 443)
+
+    silent = [asyncio.create_task(resolve(2, f"silent{n}.example")) for n in range(500)]
+    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        assert await asyncio.create_task(resolve(3, "hooks.example.com"))
+    answered.set()
+    assert all(await asyncio.gather(*silent))
     await asked.close()
 
 

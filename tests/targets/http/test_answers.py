@@ -11,13 +11,16 @@ NOW = 1_800_000_000.0
 SECRET = "canary-0123456789"
 
 
-def judged(status: int, body: bytes = b"", cut: bool = False, **headers: str) -> Outcome:
+def judged(
+    status: int, body: bytes = b"", cut: bool = False, backoff: float = 0.0, **headers: str
+) -> Outcome:
     named = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
     return outcome(
         Answer(status, "Odd", named, body, cut),
         accepted_for=60,
         limit=1000,
         now=NOW,
+        backoff=backoff,
         hiding=Hiding({"Authorization": f"Bearer {SECRET}"}),
     )
 
@@ -30,7 +33,7 @@ def test_2xx_settles(status: int) -> None:
 def test_202_is_a_promise_unless_nobody_is_to_make_one() -> None:
     assert judged(202) == Accepted(60)
     answer = Answer(202, "", {}, b"")
-    kept = outcome(answer, accepted_for=0, limit=10, now=NOW, hiding=Hiding({}))
+    kept = outcome(answer, accepted_for=0, limit=10, now=NOW, backoff=0.0, hiding=Hiding({}))
     assert kept is PLAIN_SUCCESS
 
 
@@ -50,6 +53,17 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     asked = judged(status, Retry_After="7")
     assert isinstance(asked, Failed)
     assert asked.retry_in == 7
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["0", "-3", "1", "Fri, 15 Jan 2027 07:00:00 GMT"],
+    ids=lambda asked: asked.split(",")[0],
+)
+def test_who_asks_to_be_tried_at_once_every_time_does_not_use_up_the_attempts(asked: str) -> None:
+    failed = judged(429, backoff=90.0, Retry_After=asked)
+    assert isinstance(failed, Failed)
+    assert failed.retry_in == 90.0
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])

@@ -58,6 +58,21 @@ async def test_a_410_for_a_schedule_that_is_over_only_ends_the_job(
         assert (await schedules.get("nightly")).state == before
 
 
+async def test_a_410_from_where_a_schedule_delivered_before_leaves_it_alone(
+    database_url: str,
+) -> None:
+    async with post(database_url) as office, listening(lambda _: reply(410)) as sink:
+        old = await office.endpoint(sink.url, "old")
+        new = await office.endpoint("http://127.0.0.1:1/", "new")
+        schedules = office.app.schedules
+        await schedules.add("nightly", f"http:{old.id}", {}, every="1d")
+        id = await schedules.trigger("nightly")
+        await schedules.update("nightly", task=f"http:{new.id}")
+        async with working(office):
+            assert (await office.ended(id)).state == "dead"
+        assert (await schedules.get("nightly")).state == "active"
+
+
 async def test_a_410_for_a_job_of_no_schedule_only_ends_the_job(database_url: str) -> None:
     async with (
         post(database_url) as office,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -42,13 +43,15 @@ def set_up(given: Given) -> None:
     async def add() -> None:
         apscheduler = import_module("apscheduler")
         trigger = import_module("apscheduler.triggers.cron").CronTrigger
+        # With a fraction of a second here, "every second" would be at that fraction.
+        start = datetime.now(UTC).replace(microsecond=0)
         async with scheduler(given) as made:
             for schedule in given.schedules:
                 # A task of its own: of one task for all, every process counts runs in the same row.
                 await made.configure_task(schedule.name, func=ring)
                 await made.add_schedule(
                     schedule.name,
-                    trigger(second=schedule.seconds, timezone="UTC"),
+                    trigger(second=schedule.seconds, start_time=start, timezone="UTC"),
                     id=schedule.name,
                     kwargs={"name": schedule.name},
                     coalesce=apscheduler.CoalescePolicy.all,

@@ -84,7 +84,10 @@ class RedrivenOut(BaseModel):
 
     id: int = Field(description="The job.")
     queue: str = Field(description="Its queue.")
-    revived: bool = Field(description="False in a dry run, or if a live job holds its key.")
+    revived: bool = Field(description="False in a dry run, or if it stays dead.")
+    held: bool = Field(
+        description="It stays dead: a live job holds its key, or another of these takes it."
+    )
 
 
 class RedriveOut(BaseModel):

@@ -102,7 +102,8 @@ async def redrive(body: DeadChoiceIn, call: Operator) -> Response:
                 "chosen": len(chosen),
                 "redriven": sum(each.revived for each in chosen),
                 "jobs": [
-                    {"id": each.id, "queue": each.queue, "revived": each.revived} for each in chosen
+                    {name: getattr(each, name) for name in ("id", "queue", "revived", "held")}
+                    for each in chosen
                 ],
             }
         )

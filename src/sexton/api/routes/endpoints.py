@@ -86,6 +86,7 @@ async def put_endpoint(
             version = None if before is None else before.version
             demand_version(version, if_match, if_none_match)
             if before is None:
+                await limits.room_for_endpoint(desk)
                 after = await desk.store.endpoints.add(
                     desk.tenant_id, draft.sealed(desk, name, None)
                 )

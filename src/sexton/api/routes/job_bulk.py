@@ -115,14 +115,11 @@ async def add_many(call: JobMaker) -> Response:
     With an Idempotency-Key the same body sent again makes nothing new, however far it came.
     """
     demand_ndjson(call.request)
-    bulk = _Adding(call)
-    longest = BESIDE_PAYLOAD + (
-        call.principal.quotas.max_payload_bytes or call.service.app.max_payload_bytes
-    )
-    return Bulk(bulk.read, bulk.work, longest=longest, at_once=bulk.key is None)
+    bulk = Adding(call)
+    return Bulk(bulk.read, bulk.work, longest=bulk.longest, at_once=bulk.key is None)
 
 
-class _Adding:
+class Adding:
     """One request, chunk by chunk."""
 
     def __init__(self, call: Call) -> None:
@@ -130,7 +127,13 @@ class _Adding:
         self.key = call.idempotency_key
         self._chunks = 0
 
-    def read(self, lines: list[Line]) -> _Read:
+    @property
+    def longest(self) -> int:
+        """Of a line."""
+        quota = self._call.principal.quotas.max_payload_bytes
+        return BESIDE_PAYLOAD + (quota or self._call.service.app.max_payload_bytes)
+
+    async def read(self, lines: list[Line]) -> _Read:
         self._chunks += 1
         return _Read(self._chunks, lines)
 
@@ -148,6 +151,7 @@ class _Adding:
 
         key = None if self.key is None else f"{self.key} {part}"
         try:
+            await self._call.confirm()
             made = await self._call.carry_out(
                 work, key=key, fingerprint=idempotency.fingerprint(read.text, part.encode())
             )

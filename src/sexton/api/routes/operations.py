@@ -20,12 +20,14 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=None, responses={200: {"model": AliveOut}})
 async def healthz() -> Response:
     """This process lives: its event loop got round to answering."""
     return Response(b'{"alive":true}', 200, NO_STORE, JSON)
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz", response_model=None, responses={200: {"model": ReadyOut}, 503: {"model": ReadyOut}}
 )

@@ -26,6 +26,7 @@ from sexton.domain.given import MOST
 from sexton.domain.schedule import Decided
 from sexton.domain.spec import Terms
 from sexton.domain.version import fresh_anchor
+from sexton.domain.when.effort import NEW_RULE, at_most
 from sexton.flow.explain import explain_seen
 from sexton.store.ledger import SNAPSHOT, Place
 
@@ -42,7 +43,8 @@ async def preview_definition(body: PreviewIn, call: Viewer) -> Response:
 
     async def work(desk: Desk) -> Answer:
         given = {name: value for name, value in options_of(body).items() if value is not None}
-        terms = Terms.of(body.name or "", given)
+        with at_most(NEW_RULE):
+            terms = Terms.of(body.name or "", given)
         _, rule = await verbs(desk).rule_of(terms)
         start = body.from_ or await desk.store.schedules.clock()
         fires = await upcoming(rule.timetable, start, body.count, fresh_anchor(terms, start))

@@ -12,6 +12,7 @@ from sexton.api import pages
 from sexton.api.call import Answer, Call, Worker
 from sexton.api.claiming import claim_jobs
 from sexton.api.desk import Desk
+from sexton.api.limits import room_for_worker
 from sexton.api.models.workers import (
     LONGEST_LEASE,
     LONGEST_WAIT,
@@ -67,6 +68,7 @@ async def register(body: WorkerIn, call: Worker) -> Response:
     queues = [checked_text("queues", queue) for queue in dict.fromkeys(body.queues)]
 
     async def work(desk: Desk) -> Answer:
+        await room_for_worker(desk)
         id, until = await desk.store.remote.register(desk.tenant_id, name, queues, VERSION, lease)
         return Answer({"id": id, "lease": lease, "lease_until": until}, 201)
 

@@ -1,13 +1,14 @@
 """What everything at the database has in common: a store, a tenant, and a desk to work at."""
 
 import contextlib
-import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from sexton.app import Sexton
+from sexton.cli.database import logged
+from sexton.cli.database.logged import Change
 from sexton.errors import ConfigurationError
 from sexton.remote.errors import Problem, Refused, kind_of
 from sexton.store import Borrowed, Store
@@ -16,8 +17,9 @@ from sexton.store.schedules import DEFAULT_TENANT
 if TYPE_CHECKING:
     from fastapi import Response
 
-    from sexton.api.call import Work
+    from sexton.api.call import Call
     from sexton.api.desk import Desk
+    from sexton.api.service import Service
 
 T = TypeVar("T")
 ENDPOINT = "http:"
@@ -30,6 +32,7 @@ class Ground:
         self.app = app
         self.tenant = tenant
         self._owner: int | None = None
+        self._service: Service | None = None
 
     async def store(self) -> Store:
         return (await self.app.client()).store
@@ -55,8 +58,10 @@ class Ground:
                 await connection.execute(settings)
             yield client.store.over(Borrowed(connection))
 
-    async def targets(self, tasks: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """As the API says them."""
+    async def targets(
+        self, tasks: Iterable[str], store: Store | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """As the API says them; within a transaction, looked up in it."""
         wanted = set(tasks)
         if not any(each.startswith(ENDPOINT) for each in wanted):
             return {task: {"task": task} for task in wanted}
@@ -64,7 +69,8 @@ class Ground:
 
         numbers = [each.removeprefix(ENDPOINT) for each in wanted]
         ids = [int(each) for each in numbers if each.isdecimal()]
-        rows = await (await self.store()).endpoints.by_id(ids, await self.owner())
+        endpoints = (store or await self.store()).endpoints
+        rows = await endpoints.by_id(ids, await self.owner())
         return {task: target_of(task, {row.id: row for row in rows}) for task in wanted}
 
     async def task(self, target: Any) -> str:
@@ -78,6 +84,10 @@ class Ground:
         async with self.desk() as desk:
             return await task_of(desk, target)
 
+    async def changed(self, work: Callable[[Change], Awaitable[T]]) -> T:
+        """What `work` does, in one transaction with its lines in the audit log."""
+        return await logged.changed(self.app, await self.owner(), work)
+
     @contextlib.asynccontextmanager
     async def desk(self, *, operating: bool = False) -> "AsyncIterator[Desk]":
         """A transaction as the service has them, with its lines in the audit log. `operating`: at
@@ -88,23 +98,39 @@ class Ground:
         from sexton.api.origin import Origin
         from sexton.api.principal import Principal
         from sexton.api.problems import Problem as Refusal
+
+        service = await self._served(operating)
+        who = Principal(1, DEFAULT_TENANT, "admin", logged.actor())
+        if not operating:
+            who = Principal(await self.owner(), self.tenant, "admin", logged.actor())
+        origin = Origin(logged.host())
+        try:
+            async with service.transaction(who, origin=origin, operating=operating) as desk:
+                yield desk
+        except Refusal as refusal:
+            raise refused(refusal.status, refusal.detail, refusal.kind) from None
+
+    async def _served(self, operating: bool = False) -> "Service":
+        """The state that an API process would have; tenants need a role, operators do not."""
         from sexton.api.role import demand_role
         from sexton.api.service import Service
 
         client = await self.app.client()
-        actor = f"{getpass.getuser()} at the command line"
-        who = Principal(1, DEFAULT_TENANT, "admin", actor)
-        if not operating:
-            who = Principal(await self.owner(), self.tenant, "admin", actor)
+        if operating:
+            return Service(self.app, client.pool, client.store)
+        if self._service is None:
             await demand_role(client.store, client.pool)
-        service = Service(self.app, client.pool, client.store)
-        try:
-            async with service.transaction(
-                who, origin=Origin("local"), operating=operating
-            ) as desk:
-                yield desk
-        except Refusal as refusal:
-            raise refused(refusal.status, refusal.detail, refusal.kind) from None
+            self._service = Service(self.app, client.pool, client.store)
+        return self._service
+
+    async def call(self) -> "Call":
+        """A request to the service that nobody has sent, by whoever sits here."""
+        from sexton.api.principal import Principal
+        from sexton.cli.database.called import local_call
+
+        service = await self._served()
+        who = Principal(await self.owner(), self.tenant, "admin", logged.actor())
+        return local_call(service, who, logged.host())
 
     async def asked(
         self, route: "Callable[..., Awaitable[Response]]", *given: Any, kind: type[T]
@@ -113,26 +139,12 @@ class Ground:
         from sexton.api.problems import Problem as Refusal
 
         try:
-            response = await route(*given, call=_Call(self))
+            response = await route(*given, call=await self.call())
         except Refusal as refusal:
             raise refused(refusal.status, refusal.detail, refusal.kind) from None
         if not response.body:
             return None  # type: ignore[return-value]
         return msgspec.json.decode(response.body, type=kind)
-
-
-class _Call:
-    """As much of a request's call as routes need that only change something."""
-
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-
-    async def change(self, work: "Work") -> "Response":
-        async with self._ground.desk() as desk:
-            answer = await work(desk)
-        return answer.response()
-
-    read = change
 
 
 def said_of(kind: Any, said: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """Schedules at the database, with the verbs that a service has for them."""
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -10,8 +10,10 @@ import msgspec
 from sexton.api import tellings
 from sexton.cli.database.bulk import add_many
 from sexton.cli.database.ground import Ground, refused, said_of
+from sexton.cli.database.logged import Change
 from sexton.domain.given import LARGEST_ID, MOST
 from sexton.domain.schedule import ScheduleState, ScheduleView
+from sexton.domain.spec import checked_name
 from sexton.flow.explain import explain
 from sexton.remote.schedules import Instant, Target, instead, plain
 from sexton.remote.views import (
@@ -25,6 +27,7 @@ from sexton.remote.views import (
     Schedule,
     Version,
 )
+from sexton.store import Store
 
 STATES: tuple[ScheduleState, ...] = get_args(ScheduleState)
 THERE = tuple(state for state in STATES if state != "cancelled")
@@ -40,14 +43,35 @@ class Schedules:
         self._ground = ground
         self._schedules = ground.app.schedules
 
+    async def _as_said(self, view: ScheduleView, store: Store | None = None) -> dict[str, Any]:
+        targets = await self._ground.targets([view.task], store)
+        return tellings.schedule(view, targets[view.task])
+
     async def _told(self, view: ScheduleView) -> Schedule:
-        targets = await self._ground.targets([view.task])
-        return msgspec.convert(tellings.schedule(view, targets[view.task]), Schedule)
+        return msgspec.convert(await self._as_said(view), Schedule)
 
     async def _view(self, name: str) -> ScheduleView:
         return await self._schedules.get(name, tenant=self._ground.tenant)
 
     # ── verbs ───────────────────────────────────────────────────────────────
+
+    async def _changed(
+        self, name: str, action: str, work: Callable[[Change], Awaitable[ScheduleView]]
+    ) -> Schedule:
+        """What a verb makes of a schedule, and a line of the log unless that is what it was."""
+
+        async def change(change: Change) -> Schedule:
+            before = await _held(change, name)
+            after = await work(change)
+            told = await self._as_said(after, change.store)
+            if before is None or (before.state == "cancelled" and after.state == "active"):
+                change.log("schedule.create", name, after=told)
+            elif before.version != after.version:
+                was = await self._as_said(before, change.store)
+                change.log(action, name, before=was, after=told)
+            return msgspec.convert(told, Schedule)
+
+        return await self._ground.changed(change)
 
     async def add(
         self,
@@ -56,10 +80,12 @@ class Schedules:
         arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Schedule:
-        task = await self._ground.task(target)
-        return await self._told(
-            await self._schedules.add(name, task, arguments, tenant=self._ground.tenant, **options)
-        )
+        task, tenant = await self._ground.task(target), self._ground.tenant
+
+        async def add(change: Change) -> ScheduleView:
+            return await change.schedules.add(name, task, arguments, tenant=tenant, **options)
+
+        return await self._changed(name, "schedule.create", add)
 
     async def put(
         self,
@@ -68,10 +94,12 @@ class Schedules:
         arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Schedule:
-        task = await self._ground.task(target)
-        return await self._told(
-            await self._schedules.put(name, task, arguments, tenant=self._ground.tenant, **options)
-        )
+        task, tenant = await self._ground.task(target), self._ground.tenant
+
+        async def put(change: Change) -> ScheduleView:
+            return await change.schedules.put(name, task, arguments, tenant=tenant, **options)
+
+        return await self._changed(name, "schedule.update", put)
 
     def add_many(
         self,
@@ -88,8 +116,11 @@ class Schedules:
             changes["task"] = await self._ground.task(target)
         if arguments is not None:
             changes["arguments"] = arguments
-        view = await self._schedules.update(name, tenant=self._ground.tenant, **changes)
-        return await self._told(view)
+
+        async def update(change: Change) -> ScheduleView:
+            return await change.schedules.update(name, tenant=self._ground.tenant, **changes)
+
+        return await self._changed(name, "schedule.update", update)
 
     async def plan(
         self,
@@ -113,31 +144,61 @@ class Schedules:
         self, name: str, reason: str | None = None, *, until: Instant | None = None
     ) -> Schedule:
         tenant = self._ground.tenant
-        return await self._told(
-            await self._schedules.pause(name, reason, until=until, tenant=tenant)
-        )
+
+        async def pause(change: Change) -> ScheduleView:
+            return await change.schedules.pause(name, reason, until=until, tenant=tenant)
+
+        return await self._changed(name, "schedule.pause", pause)
 
     async def resume(self, name: str) -> Schedule:
-        return await self._told(await self._schedules.resume(name, tenant=self._ground.tenant))
+        async def resume(change: Change) -> ScheduleView:
+            return await change.schedules.resume(name, tenant=self._ground.tenant)
+
+        return await self._changed(name, "schedule.resume", resume)
 
     async def cancel(self, name: str, reason: str | None = None) -> None:
-        await self._schedules.cancel(name, reason, tenant=self._ground.tenant)
+        async def cancel(change: Change) -> ScheduleView:
+            return await change.schedules.cancel(name, reason, tenant=self._ground.tenant)
+
+        await self._changed(name, "schedule.cancel", cancel)
 
     async def trigger(self, name: str, *, arguments: Mapping[str, Any] | None = None) -> int:
-        tenant = self._ground.tenant
-        return await self._schedules.trigger(name, arguments=arguments, tenant=tenant)
+        given = {} if arguments is None else {"payload": plain(arguments)}
+
+        async def trigger(change: Change) -> int:
+            await _held(change, name)
+            tenant = self._ground.tenant
+            job = await change.schedules.trigger(name, arguments=arguments, tenant=tenant)
+            change.log("schedule.trigger", name, after={"job": job} | given)
+            return job
+
+        return await self._ground.changed(trigger)
 
     async def backfill(self, name: str, from_: Instant, to: Instant, *, rate: float = 10.0) -> int:
-        tenant = self._ground.tenant
-        return await self._schedules.backfill(name, from_, to, rate=rate, tenant=tenant)
+        async def backfill(change: Change) -> int:
+            await _held(change, name)
+            tenant = self._ground.tenant
+            id = await change.schedules.backfill(name, from_, to, rate=rate, tenant=tenant)
+            said = {"from": from_, "to": to, "rate": rate}
+            change.log("schedule.backfill", name, after={"id": id, **said})
+            return id
+
+        return await self._ground.changed(backfill)
 
     async def cancel_backfill(self, name: str, id: int) -> None:
-        found = await self._schedules.backfills(name, id=id, tenant=self._ground.tenant)
-        if not found:
-            raise refused(404, f"schedule {name!r} has no backfill {id}")
-        stopped = await self._schedules.cancel_backfill(id, tenant=self._ground.tenant)
-        if not stopped and not found[0].cancelled:
-            raise refused(409, f"backfill {id} has come to its end already")
+        async def cancel(change: Change) -> None:
+            backfills = change.schedules.backfills
+            tenant = self._ground.tenant
+            if not await backfills(name, id=id, tenant=tenant):
+                raise refused(404, f"schedule {name!r} has no backfill {id}")
+            stopped = await change.schedules.cancel_backfill(id, tenant=tenant)
+            [found] = await backfills(name, id=id, tenant=tenant)
+            if stopped:
+                change.log("schedule.cancel_backfill", name, after=tellings.backfill(found))
+            elif not found.cancelled:
+                raise refused(409, f"backfill {id} has come to its end already")
+
+        await self._ground.changed(cancel)
 
     # ── looking ─────────────────────────────────────────────────────────────
 
@@ -240,6 +301,12 @@ class Schedules:
         found = await (await self._ground.store()).backfills.page(id, start, limit + 1)
         items = [msgspec.convert(tellings.backfill(each), Backfill) for each in found[:limit]]
         return Page(items, str(found[limit - 1].id) if len(found) > limit else None)
+
+
+async def _held(change: Change, name: str) -> ScheduleView | None:
+    """As it is, and as it stays until we change it; the calendars first, as everybody does."""
+    await change.store.calendars.hold(change.owner)
+    return await change.store.schedules.hold(change.owner, checked_name(name))
 
 
 def _place(cursor: str) -> tuple[datetime, datetime, datetime]:

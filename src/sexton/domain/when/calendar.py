@@ -17,8 +17,10 @@ from sexton.errors import InvalidSchedule
 
 MAX_ENTRIES = 10_000
 MAX_DAYS = 100_000
+LONGEST_WINDOWS = 200_000  # characters in all
 _YEARLY = re.compile(r"--(\d\d)-(\d\d)")
 _A_LEAP_YEAR = 2000
+_A_YEAR = 366
 _HORIZON = timedelta(days=3660)
 
 DateLike = str | date
@@ -105,6 +107,7 @@ def mask(calendar: Calendar, zone: str) -> Mask:
     dates: set[int] = set()
     yearly: set[tuple[int, int]] = set()
     spans: list[Span] = []
+    days = 0  # those in several ranges as often
     for text in calendar.dates:
         if text.startswith("--"):
             yearly.add(_yearly_date("dates", text))
@@ -116,10 +119,13 @@ def mask(calendar: Calendar, zone: str) -> Mask:
             spans.append(_span(text, first, last, own))
         elif text.startswith("--"):
             yearly.update(_yearly_days(first, last))
+            days += _A_YEAR
         else:
-            dates.update(_days(text, first, last))
-            if len(dates) > MAX_DAYS:
-                raise InvalidSchedule(f"calendar: more than {MAX_DAYS:,} days; use instants")
+            some = _days(text, first, last)
+            days += len(some)
+            dates.update(some)
+        if days > MAX_DAYS:
+            raise InvalidSchedule(f"calendar: more than {MAX_DAYS:,} days; use instants")
     weekly = [each for text in calendar.windows for each in windows_of(text)]
     return Mask(own, dates, yearly, spans, weekly)
 
@@ -127,7 +133,10 @@ def mask(calendar: Calendar, zone: str) -> Mask:
 def _written(field: str, given: Any, text_of: Any) -> tuple[str, ...]:
     if isinstance(given, str | date) or not isinstance(given, Iterable):
         raise InvalidSchedule(f"calendar: {field} is a list, not {given!r}")
-    found = sorted({text_of(each) for each in given})
+    listed = list(given)
+    if field == "windows" and sum(len(str(each)) for each in listed) > LONGEST_WINDOWS:
+        raise InvalidSchedule(f"calendar: windows has more than {LONGEST_WINDOWS:,} characters")
+    found = sorted({text_of(each) for each in listed})
     if len(found) > MAX_ENTRIES:
         raise InvalidSchedule(f"calendar: {field} has more than {MAX_ENTRIES:,} entries")
     return tuple(found)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sexton.domain.when.effort import take
 from sexton.domain.when.mask import Mask
 from sexton.domain.when.rule import LAST, MOMENT, Rule, Tick
 
@@ -11,6 +12,8 @@ from sexton.domain.when.rule import LAST, MOMENT, Rule, Tick
 HORIZON = timedelta(days=3653)
 _TRIES = 10_000
 _FEW = 100
+# Steps: to look at one calendar's next edge and at what it says there, and to ask a rule.
+_EDGE, _ASK = 8, 10
 
 Named = tuple[str, Mask]
 
@@ -47,6 +50,7 @@ class Gate:
     def _turn(self, instant: datetime, limit: datetime, wanted: bool) -> datetime | None:
         masks = [mask for _, mask in (*self.exclude, *self.only)]
         while True:
+            take(_EDGE * len(masks))
             instant = min(mask.edge(instant) for mask in masks)
             if instant >= limit:
                 return None
@@ -70,6 +74,7 @@ class Gated(Rule):
         """The first instant strictly after this one, and before `limit`."""
         horizon = ahead(instant)
         for tried in range(_TRIES):
+            take(_ASK)
             at = self.rule.after(instant)
             # A rule that is rare by itself may take longer than the horizon.
             if at is None or at >= limit or (tried > _FEW and at > horizon):
@@ -84,6 +89,7 @@ class Gated(Rule):
     def between(self, after: datetime, until: datetime) -> Iterator[Tick]:
         ticks = self.rule.between(after, until)
         while (tick := next(ticks, None)) is not None:
+            take(_ASK)
             opens = self.gate.opens(tick.at, min(until + MOMENT, ahead(tick.at)))
             if opens == tick.at:
                 yield tick
@@ -96,6 +102,7 @@ class Gated(Rule):
         """What falls out, with after < at <= until, and why."""
         ticks = self.rule.between(after, until)
         while (tick := next(ticks, None)) is not None:
+            take(_ASK)
             closes = self.gate.closes(tick.at, until + MOMENT)
             if closes == tick.at:
                 yield Tick(tick.at, self.gate.reason(tick.at))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from sexton.domain.when.effort import take
 from sexton.domain.when.gate import Gate, Gated, ahead
 from sexton.domain.when.local import instant_of, last_instant_of, wall_of
 from sexton.domain.when.rule import LAST, MOMENT, Rule, Tick
@@ -17,6 +18,8 @@ _A_DAY = timedelta(days=1)
 MOST_LOOKS = 12_000
 # So many openings of half a year and more are gone through: a window every hour, and not many more.
 MOST_OPENINGS = 12_000
+# Steps: to look at one day, at one of its hours.
+_STEPS = 20
 TOO_LONG = (
     "when: no fire is found in time that lands on another day: its calendars are never open at its "
     "times of day, or so often and so briefly that it takes too long; use fewer windows, or "
@@ -56,6 +59,7 @@ class Openings:
         bucket = wall.toordinal() // _BUCKET
         hours = self._hours.get(bucket)
         for days in range(1, DAYS + 1):
+            take(_STEPS)
             if days == _SOON and hours is None:  # not at once: mostly it is the next day
                 hours = self._hours_from(bucket)
             if hours is not None and days in (1, _SOON) and not _within(wall.time(), hours):
@@ -74,6 +78,7 @@ class Openings:
         day = datetime.fromordinal(bucket * _BUCKET)
         begins = instant_of(day, self.zone)
         for _ in range(_BUCKET + DAYS + 1):
+            take(_STEPS)
             day += _A_DAY
             ends = instant_of(day, self.zone)
             for opens, closes in self.of(begins, ends):
@@ -103,6 +108,7 @@ class _Looks:
         self._left = MOST_LOOKS
 
     def take(self) -> None:
+        take(_STEPS)
         self._left -= 1
         if self._left < 0:
             raise InvalidSchedule(TOO_LONG)
@@ -179,6 +185,7 @@ class Moved(Rule):
         """The first fire from another day, if one lands before `limit`."""
         day = datetime.combine(wall_of(instant, self.zone), time())
         while (begins := instant_of(day, self.zone)) < limit:
+            take(_STEPS)
             ends = instant_of(day + _A_DAY, self.zone)
             for opens, closes in self.openings.of(max(begins, instant + MOMENT), min(ends, limit)):
                 landing = self._landing(opens, closes, looks)

@@ -47,6 +47,7 @@ class Timetable:
         "definition",
         "has_calendars",
         "has_jitter",
+        "is_quick",
         "needs_anchor",
     )
 
@@ -54,6 +55,8 @@ class Timetable:
         self.definition = definition
         self.has_jitter = definition.jitter > 0
         self.has_calendars = gate is not None
+        # Nothing that anybody can write makes its next instant hard to find.
+        self.is_quick = gate is None and not definition.any and definition.rrule is None
         self.needs_anchor = definition.starts_at is None and any(
             map(_needs_anchor, definition.clauses)
         )

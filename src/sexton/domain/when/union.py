@@ -4,7 +4,10 @@ import heapq
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from sexton.domain.when.effort import take
 from sexton.domain.when.rule import MOMENT, Rule, Tick
+
+_ASK = 10  # steps, for each rule
 
 
 class Union(Rule):
@@ -16,6 +19,7 @@ class Union(Rule):
         self.rules = tuple(rules)
 
     def after(self, instant: datetime) -> datetime | None:
+        take(_ASK * len(self.rules))
         found = [at for rule in self.rules if (at := rule.after(instant)) is not None]
         return min(found, default=None)
 

@@ -43,11 +43,19 @@ class Answer:
 
 
 def outcome(
-    answer: Answer, *, accepted_for: float, limit: int, now: float, hiding: Hiding
+    answer: Answer,
+    *,
+    accepted_for: float,
+    limit: int,
+    now: float,
+    backoff: float,
+    hiding: Hiding,
 ) -> Outcome:
     """2xx settles, 202 promises to; 408, 425, 429 and 5xx are tried again, the rest never.
 
-    `now` is the database's clock, for a Retry-After that names an instant.
+    `now` is the database's clock, for a Retry-After that names an instant. It asks not to be
+    tried sooner: who says 0 or 1 every time must not use up all attempts in a few seconds, so it
+    is tried no sooner than after `backoff` either.
     """
     status = answer.status
     if status == HTTPStatus.ACCEPTED and accepted_for > 0:
@@ -56,7 +64,8 @@ def outcome(
         return _succeeded(answer, limit, hiding)
     said = _say(answer, hiding)
     if status in AGAIN or status >= 500:
-        return Failed(said, retry_in=retry_after(answer.headers, now))
+        asked = retry_after(answer.headers, now)
+        return Failed(said, retry_in=None if asked is None else max(asked, backoff))
     if 300 <= status < 400:
         where = clean(hiding.text(answer.headers.get("Location", "nowhere")), 300)
         said = f"{said}\nredirects are not followed, and this one leads to {where}"

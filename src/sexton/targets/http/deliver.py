@@ -1,6 +1,7 @@
 """A job as an HTTP request: signed, pinned to a checked address, and judged by its answer."""
 
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from sexton.targets.http import PREFIX
 from sexton.targets.http.answer import TOO_MANY, Answer, outcome, retry_after
 from sexton.targets.http.endpoint import WEBHOOKS, Endpoint, Endpoints, Unusable
 from sexton.targets.http.hosts import Busy, Host, Hosts
-from sexton.targets.http.resolve import CheckedResolver, Forbidden, Lookup
+from sexton.targets.http.resolve import FOR_TENANT, CheckedResolver, Forbidden, Lookup
 from sexton.targets.http.seal import Seal
 from sexton.targets.http.sign import signature
 from sexton.targets.job import Job
@@ -38,7 +39,7 @@ MOST_READ, LEAST_KEPT = 262_144, 4096
 # A connection that was closed while it was not used breaks at once.
 AT_ONCE = 1.0
 
-Gone = Callable[[int, str, str], Awaitable[None]]  # tenant, schedule, why
+Gone = Callable[[int, str, str, str], Awaitable[None]]  # tenant, schedule, task, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Delivery:
         self, job: Job, claim: Claim, endpoint: Endpoint, host: Host, ahead: float
     ) -> Outcome:
         began = time.monotonic()
+        FOR_TENANT.set(endpoint.tenant)
         try:
             answer = await self._post(job, claim, endpoint, ahead)
         except Forbidden as error:
@@ -120,12 +122,13 @@ class Delivery:
             host.failed()
         if answer.gone and job.fire is not None:
             why = f"endpoint {endpoint.name!r} answered 410: it is gone"
-            await self._on_gone(endpoint.tenant, job.fire.schedule, why)
+            await self._on_gone(endpoint.tenant, job.fire.schedule, claim.task, why)
         return outcome(
             answer,
             accepted_for=endpoint.accepted_for,
             limit=self._limits.max_result_bytes,
             now=now,
+            backoff=endpoint.retry.delay(claim.tries, random.random()),
             hiding=endpoint.hiding,
         )
 

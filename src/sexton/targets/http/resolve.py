@@ -5,20 +5,28 @@ answer that was checked, so whoever answers differently the next time has gained
 """
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from sexton.domain.address import Allowed, why_refused
 from sexton.errors import SextonError
 
+log = logging.getLogger("sexton.http")
+
 # New connections in quick succession need not ask each; a change of address is soon noticed.
 KEEP_FOR = 5.0
 MOST_KEPT = 10_000
-AT_ONCE = 16
+# Names are asked for in threads, and a tenant whose name server does not answer has but some.
+AT_ONCE, AT_ONCE_EACH = 64, 8
+# For whom a delivery is made; 0: nobody says.
+FOR_TENANT: ContextVar[int] = ContextVar("sexton.http.tenant", default=0)
 
 Lookup = Callable[[str], Awaitable[list[str]]]
 
@@ -34,6 +42,7 @@ class CheckedResolver(AbstractResolver):
         self._allowed = allowed
         self._lookup = lookup or self._ask_system
         self._threads: ThreadPoolExecutor | None = None
+        self._turns: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
         self._kept: dict[str, tuple[float, list[str]]] = {}
         self._asking: dict[str, asyncio.Task[list[str]]] = {}
 
@@ -75,7 +84,11 @@ class CheckedResolver(AbstractResolver):
         if not self._allowed.host(host):
             why = why_refused(addresses, self._allowed)
             if why is not None:
-                raise Forbidden(f"{host} must not be connected to: {why}")
+                # Where the names of the network inside lead is the operator's to know.
+                log.warning("%s must not be connected to: %s", host, why)
+                raise Forbidden(
+                    f"{host} must not be connected to: it has an address that is not public"
+                )
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[host] = time.monotonic() + KEEP_FOR, addresses
@@ -85,8 +98,12 @@ class CheckedResolver(AbstractResolver):
         """In threads of its own: a name server that does not answer must hold up nothing else."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(AT_ONCE, "sexton-names")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _addresses, host)
+        loop, tenant = asyncio.get_running_loop(), FOR_TENANT.get()
+        turns = self._turns.get(tenant)
+        if turns is None:
+            turns = self._turns[tenant] = asyncio.Semaphore(AT_ONCE_EACH)
+        async with turns:
+            return await loop.run_in_executor(self._threads, _addresses, host)
 
     async def close(self) -> None:
         for asking in list(self._asking.values()):

@@ -24,13 +24,18 @@ def main() -> int:
     parser.add_argument("--quiet", action="store_true", help="the table only")
     given = parser.parse_args()
     choice = Choice(
-        given.step or tuple(STEPS), given.way or tuple(WAYS), given.every, given.seed, given.at
+        given.step or tuple(STEPS),
+        given.way or tuple(WAYS),
+        given.every,
+        given.seed,
+        given.at,
+        given.pooler,
     )
     began = time.monotonic()
     tell = _nothing if given.quiet else _say
-    found = asyncio.run(sweep(choice, lanes=given.lanes, pooler=given.pooler, tell=tell))
+    found = asyncio.run(sweep(choice, lanes=given.lanes, tell=tell))
     for verdict in found.failed:
-        _say(report(verdict))
+        _say(report(verdict, brief=not given.quiet))
     _say(f"{found.table()}, {time.monotonic() - began:.0f} s")
     return 1 if found.failed else 0
 

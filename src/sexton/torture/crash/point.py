@@ -34,10 +34,12 @@ class Point:
     step: str
     way: str
     at: int
+    pooler: bool = False
 
     @property
     def command(self) -> str:
-        return f"python -m sexton.torture.crash --step {self.step} --way {self.way} --at {self.at}"
+        which = f"--step {self.step} --way {self.way} --at {self.at}"
+        return f"python -m sexton.torture.crash {which}{' --pooler' if self.pooler else ''}"
 
 
 @dataclass(frozen=True)

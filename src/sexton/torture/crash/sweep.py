@@ -24,6 +24,7 @@ class Choice:
     every: int = 1
     seed: int = 0
     at: int | None = None
+    pooler: bool = False  # processes speak as to a transaction pooler
 
     def points(self, step: str, count: int) -> list[Point]:
         points = []
@@ -31,7 +32,7 @@ class Choice:
             # Each way begins elsewhere, so that together they see more of the messages.
             first = random.Random(f"{self.seed} {step} {way}").randrange(min(self.every, count)) + 1
             chosen = range(first, count + 1, self.every) if self.at is None else [self.at]
-            points += [Point(step, way, at) for at in chosen]
+            points += [Point(step, way, at, self.pooler) for at in chosen]
         return points
 
 
@@ -81,12 +82,11 @@ async def sweep(
     *,
     lanes: int = LANES,
     looks: int = LOOKS,
-    pooler: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Sweep:
     """Every point of the choice; one that was not reached is tried once more."""
     found = Sweep()
-    async with site(pooler=pooler) as there:
+    async with site(pooler=choice.pooler) as there:
         counted = await _in_lanes(lanes, [_count(there, name, looks) for name in choice.steps])
         found.counts = dict(zip(choice.steps, counted, strict=True))
         points = [p for name in choice.steps for p in choice.points(name, found.counts[name])]
@@ -96,6 +96,8 @@ async def sweep(
             verdict = await _try(there, point)
             found.verdicts.append(verdict)
             tell(_line(verdict, len(found.verdicts), len(points)))
+            if verdict.wrong:
+                tell(report(verdict))
 
         await _in_lanes(lanes, [attempt(point) for point in points])
     return found
@@ -129,19 +131,20 @@ async def _try(there: Site, point: Point) -> Verdict:
 def _line(verdict: Verdict, number: int, total: int) -> str:
     point, message = verdict.point, verdict.message
     outcome = "passed" if verdict.passed else "FAILED" if verdict.wrong else "not reached"
-    where = "" if message is None else f"{message.side} {message.text}"[:90]
+    where = "" if message is None else f"{message.side} {message.text}"[:110]
     return (
         f"{number}/{total} {point.step} {point.way} {point.at}: {outcome} "
         f"{verdict.seconds:.1f} s {'(waited for the network) ' if verdict.stuck else ''}{where}"
     )
 
 
-def report(verdict: Verdict) -> str:
-    """A failure, for whoever has to find out why."""
+def report(verdict: Verdict, *, brief: bool = False) -> str:
+    """A failure, for whoever has to find out why; what the processes said was told before."""
     point, message = verdict.point, verdict.message
     where = "the message did not come" if message is None else f"{message.side}: {message.text}"
     wrong = "\n".join(f"  {each}" for each in verdict.wrong)
+    said = "" if brief else f"\n{verdict.said}"
     return (
         f"{point.step} cut by {point.way} at message {point.at} ({where}):\n{wrong}\n"
-        f"again: {point.command}\n{verdict.said}"
+        f"again: {point.command}{said}"
     )

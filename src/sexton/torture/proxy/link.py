@@ -28,6 +28,7 @@ ANSWER_WITHIN = 1.0  # seconds; a reply that is to be lost may never come
 ANSWERED = ("Q", "S", "F", STARTUP, "")  # the server says when it has dealt with these
 OVER = ("Z", "")  # and this is how
 WAITING = ("G", "W")  # the server wants data before it goes on
+OF = 60  # characters of the statement that a message belongs to
 
 
 class Link:
@@ -46,6 +47,7 @@ class Link:
         self._losing: bool | None = None  # the reply is to be lost; true: what asks for it has gone
         self._withheld: list[bytes] | None = None
         self._untold: list[tuple[Way, How]] = []  # ends that nobody was told of
+        self._asked = ""  # the statement that it is at
         self._concerns: Trip | None = None  # has sent a statement that this trip is about
         self.on_subject = False  # and is at it just now
 
@@ -83,31 +85,33 @@ class Link:
         self.up.pump()
 
     def received(self, end: End, data: bytes) -> None:
-        way = self.up if end is self.client else self.down
         if self.closed:
             return
-        self.listener.count_bytes(len(data), up=way.up)
+        way = self.up if end is self.client else self.down
+        listener, cutter = self.listener, way.cutter
+        listener.bytes[way.up] += len(data)
         while data:
-            before = way.cutter.count
+            before = cutter.count
             try:
-                whole = way.cutter.feed(data)
+                whole = cutter.feed(data)
             except NotPostgres:
                 self.close("reset")
                 return
-            self.listener.count_messages(way.cutter.count - before, up=way.up)
+            listener.messages[way.up] += cutter.count - before
             if not whole:
                 return
-            if isinstance(way.cutter, Framer) and way.cutter.opening:
-                data = way.cutter.rest()
-                self._open(way.cutter, whole)
+            if self.ready:
+                if listener.plain and self._losing is None:
+                    way.push(whole)
+                    return
+            elif isinstance(cutter, Framer) and cutter.opening:
+                data = cutter.rest()
+                self._open(cutter, whole)
                 continue
-            if self.listener.plain and self.ready and self._losing is None:
-                way.push(whole)
-                return
-            for letter, message in way.cutter.split(whole):
+            for letter, message in cutter.split(whole):
                 if self.closed:
                     return
-                self.listener.inspect(self, way, letter, message)
+                listener.inspect(self, way, letter, message)
             return
 
     def _open(self, framer: Framer, packet: bytes) -> None:
@@ -224,12 +228,16 @@ class Link:
 
     # ── what is said ────────────────────────────────────────────────────────
 
-    def concerns(self, trip: Trip, way: Way, letter: str, message: bytes) -> bool:
-        """Whether a statement that the trip is about has been sent here since it was armed."""
+    def hears(self, way: Way, letter: str, message: bytes) -> None:
+        """Remember what is being asked here, for reports and for trips that are about it."""
         if way.up and (sql := asked(letter, message, self._statements)) is not None:
-            self.on_subject = any(each in sql for each in trip.about)
-            if self.on_subject:
-                self._concerns = trip
+            self._asked = sql
+
+    def concerns(self, trip: Trip) -> bool:
+        """Whether a statement that the trip is about has been sent here since it was armed."""
+        self.on_subject = any(each in self._asked for each in trip.about)
+        if self.on_subject:
+            self._concerns = trip
         return self._concerns is trip
 
     @property
@@ -237,4 +245,5 @@ class Link:
         return self.up.cutter.statements if isinstance(self.up.cutter, Framer) else {}
 
     def text(self, way: Way, letter: str, message: bytes) -> str:
-        return describe(way.up, letter, message, self._statements)
+        said = describe(way.up, letter, message, self._statements)
+        return said if self._asked in said else f"{said} ({self._asked[:OF]})"

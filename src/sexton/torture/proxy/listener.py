@@ -83,7 +83,9 @@ class Listener:
 
     def inspect(self, link: Link, way: Way, letter: str, message: bytes) -> None:
         trip = self._trip
-        if trip is None or not self._matches(trip, link, way, letter, message):
+        if trip is not None:
+            link.hears(way, letter, message)
+        if trip is None or not self._matches(trip, link, way, letter):
             link.forward(way, letter, message)
             return
         self._matched += 1
@@ -97,9 +99,9 @@ class Listener:
             link.forward(way, letter, message)
 
     @staticmethod
-    def _matches(trip: Trip, link: Link, way: Way, letter: str, message: bytes) -> bool:
+    def _matches(trip: Trip, link: Link, way: Way, letter: str) -> bool:
         return (
-            (not trip.about or link.concerns(trip, way, letter, message))
+            (not trip.about or link.concerns(trip))
             and trip.side in ("both", "frontend" if way.up else "backend")
             and (not trip.types or letter in trip.types)
             and (link.ready or not trip.ready)
@@ -135,24 +137,18 @@ class Listener:
     def _begin(self) -> None:
         self._judge()
         self._connections = self._matched = 0
-        self._messages = [0, 0]
-        self._bytes = [0, 0]
+        self.messages = [0, 0]  # down, up
+        self.bytes = [0, 0]
         self._log: list[str] = []
-
-    def count_bytes(self, size: int, *, up: bool) -> None:
-        self._bytes[up] += size
-
-    def count_messages(self, number: int, *, up: bool) -> None:
-        self._messages[up] += number
 
     def tally(self) -> Tally:
         return Tally(
             connections=self._connections,
             open=len(self._links),
-            frontend=self._messages[True],
-            backend=self._messages[False],
-            bytes_up=self._bytes[True],
-            bytes_down=self._bytes[False],
+            frontend=self.messages[True],
+            backend=self.messages[False],
+            bytes_up=self.bytes[True],
+            bytes_down=self.bytes[False],
             matched=self._matched,
             log=tuple(self._log),
         )

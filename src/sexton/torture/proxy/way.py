@@ -89,6 +89,11 @@ class Way:
         return self.link.server if self.up else self.link.client
 
     def push(self, item: bytes | How) -> None:
+        if self.link.listener.fault is None and not self.blocked and not self._queue:
+            target = self.target
+            if target is not None and isinstance(item, bytes):
+                target.write(item)
+                return
         delay = self.link.delay(up=self.up)
         if not (self._queue or self.blocked or delay or self.target is None):
             self._deliver(item)

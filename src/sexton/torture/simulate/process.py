@@ -97,7 +97,15 @@ class Process:
 
     __slots__ = (
         *("begun_at", "cut_until", "goes_out", "kernel", "name", "overslept", "program", "rate"),
-        *("resumed_at", "slept", "stopped_until", "suspensions", "tasks", "wall"),
+        *(
+            "resumed_at",
+            "slept",
+            "stopped_until",
+            "suspended_until",
+            "suspensions",
+            "tasks",
+            "wall",
+        ),
     )
 
     def __init__(self, kernel: "Kernel", name: str, rate: float, begun_at: float) -> None:
@@ -109,7 +117,7 @@ class Process:
         self.slept = 0.0  # what its monotonic clock did not count
         self.suspensions = 0
         self.overslept = False  # suspended since it asked for its lease: its trust proves nothing
-        self.stopped_until = self.cut_until = 0.0
+        self.stopped_until = self.suspended_until = self.cut_until = 0.0
         self.goes_out = 0  # how many requests still arrive while it is cut off; no answer does
         self.resumed_at = -1.0
         self.tasks: list[Task] = []
@@ -139,16 +147,14 @@ class Process:
 
     def stop(self, seconds: float) -> None:
         """As by SIGSTOP: nothing of it goes on for a while, and its clock does."""
-        until = self.kernel.now + seconds
-        if until > self.stopped_until:
-            self.stopped_until = until
-            self.resumed_at = self.begun_at + (until - self.slept) * self.rate
+        self.stopped_until = max(self.stopped_until, self.kernel.now + seconds)
+        self.resumed_at = self.begun_at + (self.stopped_until - self.slept) * self.rate
 
     def suspend(self, seconds: float) -> None:
         """As a laptop that is closed: its monotonic clock stands still too."""
         until = self.kernel.now + seconds
-        self.stop(seconds)
-        self.slept += seconds
-        self.resumed_at = self.begun_at + (until - self.slept) * self.rate
+        self.slept += max(0.0, until - max(self.kernel.now, self.suspended_until))
+        self.suspended_until = max(self.suspended_until, until)
         self.suspensions += 1
         self.overslept = True
+        self.stop(seconds)

@@ -190,17 +190,17 @@ class Worker:
                 await wait(self.wake, SETTLE_DOWN)
                 continue
             try:
-                claimed = await self.claim(worker)
+                full = await self.claim(worker)
                 backoff.clear()
             except Away:
                 self.doubted = True
                 await nap(backoff.next())
                 continue
-            if not claimed:
+            if not full:
                 await wait(self.wake, POLL)
 
-    async def claim(self, worker: int) -> int:
-        """As many as there is room for, started."""
+    async def claim(self, worker: int) -> bool:
+        """As many as there is room for, started; whether there were as many."""
         limit, self.claiming_since = self.free, self.clock()
         self.free = 0
         claims: list[Claim] = []
@@ -211,7 +211,7 @@ class Worker:
             self.claiming_since = None
         for claim in claims:
             self.begin(claim, worker)
-        return len(claims)
+        return len(claims) == limit
 
     def begin(self, claim: Claim, worker: int) -> None:
         self.held[claim.fence] = running = Running(claim, worker)
