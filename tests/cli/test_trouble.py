@@ -18,7 +18,7 @@ from .test_schedules import here
 
 AT_THE_DATABASE = "At the database only"
 # These need neither a database nor a service, or go by themselves.
-ALONE = ("secret-key", "completion", "schedule preview")
+ALONE = ("secret-key", "completion", "schedule preview", "torture")
 
 
 def examples() -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sexton import Sexton
 
-from .diary import SECOND, Line, iso
+from .diary import SECOND, Line, iso, now_us
 
 DEFAULT, ACME = "default", "acme"
 
@@ -45,7 +45,7 @@ class Plants:
             when=[{"cron": "*/2 * * * * *", "fields": fields}],
             overlap="allow",
         )
-        once = self._begins + 3 * SECOND
+        once = now_us() + 5 * SECOND
         at = {"at": iso(once)}
         await self._add(DEFAULT, "once", told=at, when=[{"at_us": once}])
 

@@ -14,6 +14,7 @@ SEED = 20261
 SMALL = Size(nodes=3, workers=2, apis=1, fires_per_second=30.0, enqueues_per_second=9.0)
 
 
+@pytest.mark.timeout(900)
 async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     """About two minutes; `make torture` is the same for a quarter of an hour."""
     asked = Asked(tmp_path / "run", SEED, 45.0, None, SMALL)

@@ -67,6 +67,11 @@ class Fire:
         return min((run.began_at for run in self.completed), default=math.inf) - self.due
 
     @property
+    def prompt(self) -> bool:
+        """It began in time, whatever became of it."""
+        return any(run.began_at - self.due <= PROMPT for run in self.runs)
+
+    @property
     def extra_at(self) -> float:
         """When the run began that was one too many."""
         return sorted(run.began_at for run in self.completed)[1]
@@ -161,11 +166,7 @@ def gaps(fires: Sequence[Fire], faults: Sequence[Happened], end: int) -> list[Ga
     found = []
     for number, fault in enumerate(faults):
         until = faults[number + 1].began_at if number + 1 < len(faults) else float(end)
-        late = [
-            fire.due
-            for fire in fires
-            if fault.over_at <= fire.due < until and not fire.lag <= PROMPT
-        ]
+        late = [fire.due for fire in fires if fault.over_at <= fire.due < until and not fire.prompt]
         seconds = max(late) - fault.over_at if late else 0.0
         found.append(Gap(fault.kind, seconds, bool(late) and until - max(late) < PROMPT))
     return found

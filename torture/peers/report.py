@@ -103,10 +103,11 @@ def _gaps(outcomes: Sequence[Outcome]) -> str:
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[str]:
     for outcome in outcomes:
-        stray = f"; {outcome.stray} runs when nothing was due" if outcome.stray else ""
+        more = f"; {outcome.stray} runs when nothing was due" if outcome.stray else ""
+        more += "" if outcome.steady else "; it was not prompt even before the first fault"
         yield (
             f"{outcome.system.name}: {outcome.system.settings}; processes ended by themselves"
-            f" {outcome.gave_up} times{stray}."
+            f" {outcome.gave_up} times{more}; load {outcome.load[0]:.0f} to {outcome.load[1]:.0f}."
         )
 
 
@@ -120,7 +121,7 @@ def _circumstances(
     return (
         f"{seconds} s each, seed {seed}, {len(faults)} faults ({kinds}); commit {commit()};"
         f" {os.cpu_count()} cores ({platform.machine()}), PostgreSQL 18, Python"
-        f" {platform.python_version()}; load at the end {os.getloadavg()[0]:.1f}; {versions}"
+        f" {platform.python_version()}; {versions}"
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torture.peers import effects
@@ -26,8 +27,11 @@ STEADY = 30  # so many prompt runs in a row
 TAIL = 75.0
 
 
-class NeverSteady(Exception):
-    """The system came up but never ran promptly; the message is its last words."""
+ABOUT = "run.json"
+
+
+class NeverFired(Exception):
+    """The system came up but ran nothing; the message is its last words."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Outcome:
     faults: list[Happened]
     end: int
     gave_up: int  # processes that ended by themselves
+    steady: bool  # it had caught up with its own start before the first fault
+    load: tuple[float, float]  # the least and the most, of the whole machine, meanwhile
 
 
 async def run(
@@ -62,34 +68,67 @@ async def run(
         }
         _set_up([*command, "setup"], environment)
         async with Crew([*command, "run"], environment, system.processes, folder) as crew:
-            await _steady(log, folder)
+            steady = await _steady(log, folder)
             begin = (int(time.time()) // STEP + 1) * STEP
-            end = begin + seconds
-            happened = []
+            happened, loads = [], []
             for fault in planned:
                 await _until(begin + fault.at)
-                happened.append(await _strike(fault, server, crew))
-            await _until(end + tail)
-    found, stray = fires(schedules(system.groups), effects.read(log), begin, end)
-    return Outcome(system, version(system, interpreter), found, stray, happened, end, crew.gave_up)
+                loads.append(os.getloadavg()[0])
+                happened.append(asdict(await _strike(fault, server, crew)))
+            await _until(begin + seconds + tail)
+            loads.append(os.getloadavg()[0])
+    about = {
+        "version": version(system, interpreter),
+        "begin": begin,
+        "end": begin + seconds,
+        "faults": happened,
+        "gave_up": crew.gave_up,
+        "steady": steady,
+        "load": (min(loads), max(loads)),
+    }
+    (folder / ABOUT).write_text(json.dumps(about, indent=1))
+    return counted(system, folder)
+
+
+def counted(system: System, folder: Path) -> Outcome:
+    """What a run left in its folder, counted; also later, with second thoughts."""
+    about = json.loads((folder / ABOUT).read_text())
+    begin, end = about["begin"], about["end"]
+    runs = effects.read(folder / "effects")
+    found, stray = fires(schedules(system.groups), runs, begin, end)
+    happened = [Happened(**fault) for fault in about["faults"]]
+    return Outcome(
+        system,
+        about["version"],
+        found,
+        stray,
+        happened,
+        end,
+        about["gave_up"],
+        about["steady"],
+        about["load"],
+    )
 
 
 def _set_up(command: Sequence[str], environment: Mapping[str, str]) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
-        raise NeverSteady(f"its setup failed: {done.stderr.strip()[-1000:]}")
+        raise NeverFired(f"its setup failed: {done.stderr.strip()[-1000:]}")
 
 
-async def _steady(log: Path, folder: Path) -> None:
+async def _steady(log: Path, folder: Path) -> bool:
     """Wait until what it runs is prompt: before that it only catches up with its own start."""
     deadline = time.monotonic() + FIRST
+    newest: list[effects.Run] = []
     while time.monotonic() < deadline:
         newest = sorted(effects.read(log), key=lambda run: run.began_at)[-STEADY:]
         lags = [run.began_at - (run.fire_at or run.taken_at or run.began_at) for run in newest]
         if len(lags) == STEADY and max(lags) < PROMPT:
-            return
+            return True
         await asyncio.sleep(0.5)
-    raise NeverSteady(_last_words(folder) or "it never became prompt")
+    if not newest:
+        raise NeverFired(_last_words(folder))
+    return False
 
 
 def _last_words(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import random
 import re
+import tracemalloc
 from datetime import datetime, timedelta
 from itertools import islice
 from time import perf_counter
@@ -394,3 +395,17 @@ def test_until_as_an_instant_ends_between_two_readings_that_are_the_same() -> No
     assert found == [
         utc("2026-10-25 00:00"), utc("2026-10-25 00:30"), utc("2026-10-25 01:00"),
     ]  # fmt: skip
+
+
+def test_a_rule_that_ends_after_ten_thousand_does_not_keep_them() -> None:
+    """Thousands of rules are kept compiled, by every node and every process of the service."""
+    start = wall("2026-01-01 00:00")
+    rule = Recurrence(parse_parts("FREQ=SECONDLY;COUNT=10000")[0], start)
+    tracemalloc.start()
+    try:
+        assert next(rule.walls(start)) == start
+        assert tracemalloc.get_traced_memory()[0] < 50_000
+    finally:
+        tracemalloc.stop()
+    last = wall("2026-01-01 02:46:39")
+    assert list(rule.walls(last)) == [last]

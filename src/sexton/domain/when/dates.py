@@ -39,26 +39,29 @@ class Dates:
         take(_DAY * (after - first))
         return tuple([day for day in range(first, after) if self.fit(day)])
 
-    def after(self, day: int) -> int | None:
-        """The first of the rule's days after this one; None: there is none."""
-        last, near = min(day + _AHEAD, END), day + _NEAR
+    def after(self, day: int, step: int = 1) -> int | None:
+        """The first of the rule's days after this one, that is a multiple of so many days later;
+        None: there is none.
+        """
+        begin = day
+        last, near = min(day + _AHEAD if step == 1 else END, END), day + _NEAR
         while day < last:
             day = max(day + 1, self._month_ahead(day))
-            if self.fit(day):
+            if (day - begin) % step == 0 and self.fit(day):
                 return day
             take(_DAY)
             if day > near:
-                return self._in_years(day + 1, last)
+                return self._in_years(day + 1, last, begin, step)
         return None
 
-    def _in_years(self, day: int, last: int) -> int | None:
+    def _in_years(self, day: int, last: int, begin: int, step: int) -> int | None:
         """The first from this one on, and not after the last."""
         for year in range(date.fromordinal(day).year, date.fromordinal(last).year + 1):
-            take(_YEAR)
             first, days = year_start(year), self._in_year(year)
-            at = bisect_left(days, day - first)
-            if at < len(days):
-                return first + days[at] if first + days[at] <= last else None
+            take(_YEAR + len(days) // 8)
+            for offset in days[bisect_left(days, day - first) :]:
+                if (first + offset - begin) % step == 0:
+                    return first + offset if first + offset <= last else None
         return None
 
     def _in_year(self, year: int) -> tuple[int, ...]:

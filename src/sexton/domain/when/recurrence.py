@@ -151,11 +151,12 @@ class Recurrence:
 
     def _skip(self, number: int, ends: int) -> int | None:
         """The last period before the next that has days, if this one has none; None: none has."""
-        later = self._dates.after(ends - 1)
+        freq, interval = self.parts.freq, self.parts.interval
+        later = self._dates.after(ends - 1, interval if freq == DAILY else 1)
         if later is None:
             return None
         ahead = self._number(datetime.fromordinal(later)) - number - 1
-        return number + ahead // self.parts.interval * self.parts.interval
+        return number + ahead // interval * interval
 
     def _number(self, wall: datetime) -> int:
         if self.parts.freq == YEARLY:

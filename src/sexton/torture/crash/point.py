@@ -21,9 +21,9 @@ WAYS: dict[str, Trip] = {
 }
 LONGEST = 120.0
 COMMIT = 3  # messages; as to a pooler, every statement is followed by one
-# Silence ends when the step is over, so that what comes late meets what came instead. After so long
-# it ends in any case, since a statement that has begun may keep its job locked while its client is
-# silent; but a node that is cut off must be replaced.
+# Silence ends when somebody else is at it, or through with it, so that what comes late meets what
+# came instead. After so long it ends in any case, since a statement that has begun may keep its
+# job locked while its client is silent; but a node that is cut off must be replaced.
 SILENT_FOR = 4 * LEASE
 
 
@@ -138,9 +138,13 @@ async def _recover(there: Stage, step: Step, way: str) -> bool:
             await there.restart(VICTIM)
     elif way == "blackhole" and not step.leaves:
         await there.start("substitute", step.role, wait=False)
+
+    async def overtaken_or_over() -> bool:
+        return await there.overtaken() or await step.done(there)
+
     if way in ("blackhole", "silence"):
         demanded = way == "blackhole" and step.role == "node"
-        replaced = await there.wait(lambda: step.done(there), WITHIN if demanded else SILENT_FOR)
+        replaced = await there.wait(overtaken_or_over, WITHIN if demanded else SILENT_FOR)
         if demanded and not replaced:
             raise TooLate(f"nobody went on in its place within {WITHIN:g} s")
         since = await there.sql.fetchval("select clock_timestamp()")

@@ -211,6 +211,11 @@ class Stage:
     async def until_owned(self, nodes: int) -> None:
         await self.until_so(f"{nodes} nodes own everything, evenly", OWNED, nodes)
 
+    async def overtaken(self) -> bool:
+        """Somebody is at an attempt of a job that had begun before."""
+        begun = [each["job"] for each in self.effects() if each["event"] == "begin"]
+        return len(set(begun)) < len(begun)
+
     async def ended(self) -> bool:
         """Every job that is expected has."""
         return await self.so(ENDED)

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from sexton import Job, Retry, Sexton
 
+AGAIN = 0.4  # what comes late of an attempt shall meet the next one, and not its end
 QUICK = Retry(max_attempts=20, base=0.02, cap=0.1)
 EFFECT = "insert into crash.effect (job_id, fence) values ($1, $2)"
 
@@ -19,11 +21,13 @@ class Log:
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    @contextlib.contextmanager
-    def of(self, job: Job) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def of(self, job: Job) -> AsyncIterator[None]:
         """The beginning and the end of an attempt, unless its process has neither."""
         self._say("begin", job)
         try:
+            if job.attempt > 1:
+                await asyncio.sleep(AGAIN)
             yield
         except BaseException:
             self._say("fail", job)
@@ -31,7 +35,7 @@ class Log:
         self._say("end", job)
 
     def _say(self, event: str, job: Job) -> None:
-        said = {"event": event, "job": job.id, "attempt": job.attempt, "fence": job.fence}
+        said = {"at": time.time(), "event": event, "job": job.id, "fence": job.fence}
         os.write(self._file, json.dumps(said).encode() + b"\n")
 
 
@@ -41,35 +45,34 @@ def make(log: Log, **settings: Any) -> Sexton:
 
     @app.task(retry=QUICK)
     async def quick(job: Job) -> None:
-        with log.of(job):
+        async with log.of(job):
             pass
 
     @app.task(retry=QUICK)
     async def answers(job: Job) -> dict[str, int]:
-        with log.of(job):
+        async with log.of(job):
             return {"attempt": job.attempt}
 
     @app.task(retry=QUICK)
     async def long(job: Job, seconds: float) -> None:
-        with log.of(job):
+        async with log.of(job):
             await asyncio.sleep(seconds)
 
     @app.task(retry=QUICK)
     async def fails_once(job: Job) -> None:
-        with log.of(job):
+        async with log.of(job):
             if job.attempt == 1:
                 await asyncio.sleep(0.1)
                 raise RuntimeError("as it should, the first time")
 
     @app.task(retry=QUICK)
     async def writes(job: Job) -> None:
-        with log.of(job):
-            async with job.transaction() as connection:
-                await connection.execute(EFFECT, job.id, job.fence)
+        async with log.of(job), job.transaction() as connection:
+            await connection.execute(EFFECT, job.id, job.fence)
 
     @app.task(retry=QUICK, queue="limited", max_running=1)
     async def alone(job: Job) -> None:
-        with log.of(job):
+        async with log.of(job):
             pass
 
     return app

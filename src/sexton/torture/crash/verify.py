@@ -5,6 +5,13 @@ from importlib import resources
 
 from sexton.torture.crash.stage import Stage
 
+SETTLED = """
+select at, job_id, fence, outcome, exists (
+    select from crash.effect where effect.job_id = settled.job_id and effect.fence = settled.fence
+) as carried
+from crash.settled
+"""
+
 
 @functools.cache
 def invariants() -> dict[str, str]:
@@ -27,38 +34,32 @@ async def violations(stage: Stage) -> list[str]:
 
 async def _effects(stage: Stage) -> list[str]:
     """The log agrees with the history, and no two attempts overlap unless a lease had run out."""
-    rows = await stage.sql.fetch("select job_id, fence, outcome, next from crash.settled")
+    rows = await stage.sql.fetch(SETTLED)
     outcome = {row["fence"]: row["outcome"] for row in rows}
-    events: dict[int, dict[int, list[str]]] = {}
+    attempts: dict[int, dict[int, list[str]]] = {}  # by job and fence
+    ended: dict[int, float] = {}
     found = []
     for line in stage.effects():
-        attempts = events.setdefault(line["job"], {})
-        if line["event"] == "begin":
-            for fence, seen in attempts.items():
-                if seen[-1] == "begin" and outcome.get(fence) != "lost":
-                    found.append(
-                        f"effects: job {line['job']}: fence {line['fence']} began while fence "
-                        f"{fence} ({outcome.get(fence)}) had not ended"
-                    )
-        attempts.setdefault(line["fence"], []).append(line["event"])
-    for job, attempts in events.items():
-        for fence, seen in attempts.items():
-            if seen not in (["begin"], ["begin", "end"], ["begin", "fail"]):
-                found.append(f"effects: job {job}, fence {fence}: {seen}")
+        job, fence, event = line["job"], line["fence"], line["event"]
+        others = attempts.setdefault(job, {})
+        if event == "begin":
+            found += [
+                f"job {job}: fence {fence} began while fence {other} had not ended"
+                for other, seen in others.items()
+                if seen[-1] == "begin" and outcome.get(other) != "lost"
+            ]
+        else:
+            ended[fence] = line["at"]
+        others.setdefault(fence, []).append(event)
     for row in rows:
-        seen = events.get(row["job_id"], {}).get(row["fence"], [])
-        if (
-            (row["next"] == "succeeded" and seen[-1:] != ["end"])
-            # A transaction may have carried the settlement, and its answer may have been lost.
-            and not (seen and await _wrote(stage, row["job_id"], row["fence"]))
-        ):
-            found.append(f"effects: job {row['job_id']} succeeded, its task: {seen}")
+        job, fence = row["job_id"], row["fence"]
+        seen = attempts.get(job, {}).get(fence, [])
         if row["outcome"] == "failed" and seen != ["begin", "fail"]:
-            found.append(f"effects: job {row['job_id']} failed, its task: {seen}")
-    return found
-
-
-async def _wrote(stage: Stage, job: int, fence: int) -> bool:
-    return await stage.so(
-        "select exists (select from crash.effect where job_id = $1 and fence = $2)", job, fence
-    )
+            found.append(f"job {job} failed, its task: {seen}")
+        # A transaction may carry the settlement, before the end, and its answer may be lost.
+        if row["outcome"] == "succeeded" and not row["carried"]:
+            if seen != ["begin", "end"]:
+                found.append(f"job {job} succeeded, its task: {seen}")
+            elif row["at"].timestamp() < ended[fence]:
+                found.append(f"job {job} had succeeded at fence {fence} before its task had ended")
+    return [f"effects: {each}" for each in found]

@@ -8,7 +8,8 @@ create table crash.claimed (
     worker_id integer
 );
 create table crash.settled (
-    n bigint default nextval('crash.n'), job_id bigint, fence bigint, outcome text, next text
+    n bigint default nextval('crash.n'), at timestamptz default clock_timestamp(),
+    job_id bigint, fence bigint, outcome text, next text
 );
 create table crash.owned (
     n bigint default nextval('crash.n'), at timestamptz default clock_timestamp(),

@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--seed", type=int, help="play this one")
     parser.add_argument("--trace", action="store_true", help="tell its whole story")
-    parser.add_argument("--without", default="", help="blows to leave out: 0,3; the trap is -1")
+    parser.add_argument("--without", default="", help="blows to leave out: 0,3; traps are -1,-2")
     parser.add_argument(
         "--mutant", choices=[each.name for each in MUTANTS], help="with this mutant"
     )

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated world: the network's climate, blows at instants, and one trap."""
+"""What goes wrong in a simulated world: the network's climate, blows at instants, and traps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,15 @@ KINDS: tuple[Kind, ...] = (
     *("kill", "stop", "stop", "suspend", "cut", "deafen", "leave", "jump", "restart", "stall"),
 )
 OF_THE_SERVER = ("restart", "stall")
+OF_A_PROCESS: tuple[Kind, ...] = ("kill", "stop", "stop", "suspend", "cut", "deafen")
 LEADER = "leader"  # whoever it is then
 # Seconds: less than a lease, a little more than one, or so long that everything else has gone on.
 LENGTHS = (0.2, 1.5, 3.5, 3.5, 4.5, 9.0)
 # Statements with which something changes hands: there a trap is laid.
 CRITICAL = (
-    *("heartbeat", "elect", "roster", "assign", "fire", "late", "clock_now", "mark_late"),
-    *("claim", "renew", "settle", "settle_succeeded", "lose_workers", "orphans"),
+    *("elect", "elect", "assign", "assign", "roster", "heartbeat", "fire", "late"),
+    *("catch_up", "catch_up", "claim", "renew", "settle", "settle_succeeded"),
+    *("settle_succeeded", "lose_workers", "orphans"),
 )
 
 
@@ -65,12 +67,14 @@ def blows(names: Sequence[str], first: float, last: float) -> list[Blow]:
     return sorted(planned, key=lambda blow: blow.at)
 
 
-def trap() -> Trap | None:
-    if random() < 0.4:
-        return None
-    kind = choice(KINDS[:6])
+def traps() -> list[Trap]:
+    return [_trap() for _ in range(choice((0, 1, 1, 2)))]
+
+
+def _trap() -> Trap:
+    kind = choice(OF_A_PROCESS)
     late = choice((0.0, 3.5, 5.0)) * (0.8 + 0.4 * random())
-    return Trap(choice(CRITICAL), choice((1, 2, 3, 5)), kind, _seconds(), late)
+    return Trap(choice(CRITICAL), choice((1, 1, 2, 3)), kind, _seconds(), late)
 
 
 def _seconds() -> float:

@@ -82,6 +82,10 @@ class FireTables(Tables):
             self.notices.append("schedule")
         return Fired(len(moved), made, tuple(live))
 
+    def catch_up(self, guard: Guard, batch: Batch) -> Fired:
+        """fire.sql, as the leader: what is late."""
+        return self.fire(guard, "catch_up", batch)
+
     def _fire_one(
         self, guard: Guard, kind: FireKind, batch: Batch, n: int, still_live: list[int]
     ) -> bool:

@@ -55,20 +55,13 @@ class Call:
         self.answer: Any = None
 
 
+@dataclass(slots=True)
 class Laid:
     """A trap that waits for the n-th time that somebody sends its statement."""
 
-    def __init__(
-        self, statement: str, nth: int, late: float, strike: Callable[[Process], None]
-    ) -> None:
-        self.late = late
-        self.strike = strike
-        self._statement = statement
-        self._left = nth
-
-    def is_for(self, statement: str) -> bool:
-        self._left -= statement == self._statement
-        return self._left == 0
+    left: int
+    late: float
+    strike: Callable[[Process], None]
 
 
 class Kernel:
@@ -83,7 +76,7 @@ class Kernel:
         self.processes: list[Process] = []
         self.up_at = self.stalled_until = 0.0
         self.starts = 0
-        self.trap: Laid | None = None
+        self.traps: dict[str, Laid] = {}  # by the statement that each waits for
         self._heap: list[tuple[float, int, Any, int, Any]] = []
         self._pushed = 0
 
@@ -152,8 +145,8 @@ class Kernel:
 
     def _call(self, task: Task, statement: Statement, args: Any, patience: float) -> Any:
         now, climate, process = self.now, self.climate, task.process
-        if self.trap is not None and self.trap.is_for(statement.__name__):
-            return self._spring(self.trap, Call(task, statement, args, self.starts, now + patience))
+        if self.traps and self._is_trapped(statement.__name__):
+            return self._spring(Call(task, statement, args, self.starts, now + patience))
         cut = process.cut_until > now
         if random() < climate.quick and not cut and self.up_at <= now >= self.stalled_until:
             return self._execute(process, statement, args)
@@ -178,9 +171,16 @@ class Kernel:
         self.push(now + there * random(), call)
         return _LATER
 
-    def _spring(self, trap: Laid, call: Call) -> Any:
+    def _is_trapped(self, statement: str) -> bool:
+        trap = self.traps.get(statement)
+        if trap is None:
+            return False
+        trap.left -= 1
+        return trap.left == 0
+
+    def _spring(self, call: Call) -> Any:
         """What was sent is on its way; what happens to its sender cannot call it back."""
-        self.trap = None
+        trap = self.traps.pop(call.statement.__name__)
         call.hears = trap.late == 0.0
         self._give_up(call)
         self.push(self.now + trap.late, call)

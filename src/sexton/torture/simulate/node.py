@@ -284,6 +284,6 @@ class Node:
             return False
         now = await ask(self.database.clock_now)
         batch = decide_late(rows, rules.compiled(), instant(now)).batch
-        fired = await ask(self.database.fire, guard, "catch_up", batch)
+        fired = await ask(self.database.catch_up, guard, batch)
         await self.replace(fired)
         return fired.moved > 0

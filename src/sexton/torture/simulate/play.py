@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sexton.torture.simulate.watch import Violation
-from sexton.torture.simulate.world import TRAP, Cast, Mode, Played, World
+from sexton.torture.simulate.world import Cast, Mode, Played, World
 
 COMMAND = "python -m sexton.torture.simulate"
 _COLLECT_EVERY = 1000
@@ -110,7 +110,7 @@ def shrink(failure: Failure, cast: Cast = NO_MUTANT) -> Failure:
     world = World(failure.seed, failure.mode, cast)
     world.kernel.end()
     smallest = failure
-    for n in (TRAP, *range(len(world.blows))):
+    for n in range(-len(world.traps), len(world.blows)):
         fewer = play(failure.seed, failure.mode, cast, [*smallest.without, n])
         if isinstance(fewer, Failure) and fewer.invariant == failure.invariant:
             smallest = fewer

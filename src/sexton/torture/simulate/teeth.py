@@ -16,7 +16,7 @@ from sexton.torture.simulate.worker import Worker
 from sexton.torture.simulate.world import Cast, Mode
 
 # Within so many seeds each must be caught.
-SEEDS = 2000
+SEEDS = 4000
 
 _TABLES: tuple[type[Database], ...] = (
     tables.SettlesWithoutFence,

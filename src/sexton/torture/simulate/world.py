@@ -28,7 +28,6 @@ LENGTHS: dict[Mode, tuple[float, ...]] = {"safety": (4.0, 7.0, 10.0), "liveness"
 BEGINS_AT = 20.0
 # When answers do not come back, each connection carries one more request, and no new one is made.
 CONNECTIONS = 3
-TRAP = -1  # its number among the blows
 # One in the share of each of three nodes, and some more.
 SCHEDULES = (40, 130, 220, 90, 180)
 
@@ -81,15 +80,16 @@ class World:
         for n, blow in enumerate(self.blows):
             if n not in without:
                 self.kernel.push(blow.at, partial(self._strike, blow))
-        trap = faults.trap()
-        if trap is not None and TRAP not in without:
-            strike = partial(self._hit, kind=trap.kind, seconds=trap.seconds)
-            self.kernel.trap = Laid(trap.statement, trap.nth, trap.late, strike)
+        self.traps = faults.traps()
+        for n, trap in enumerate(self.traps, start=1):
+            if -n not in without:
+                strike = partial(self._hit, kind=trap.kind, seconds=trap.seconds)
+                self.kernel.traps[trap.statement] = Laid(trap.nth, trap.late, strike)
 
     # ── beginning ───────────────────────────────────────────────────────────
 
     def _people(self) -> None:
-        names = [f"node-{n + 1}" for n in range(random.choice((2, 3, 3)))]
+        names = [f"node-{n + 1}" for n in range(random.choice((1, 2, 3, 3)))]
         names += [f"worker-{n + 1}" for n in range(random.choice((1, 2, 2)))]
         if random.random() < 0.4:
             names.append("operator")
@@ -196,7 +196,7 @@ class World:
     def _recover(self) -> float:
         """The faults are over: how long it takes until all is well."""
         kernel = self.kernel
-        kernel.climate, kernel.trap = Climate(), None
+        kernel.climate, kernel.traps = Climate(), {}
         lasting = [kernel.up_at, kernel.stalled_until]
         for machine in self.machines.values():
             lasting += [machine.stopped_until, machine.cut_until]
