@@ -77,6 +77,7 @@ class Member:
         self._failure: str | None = None
         # Since when heartbeats have gone through without a gap; a leader judges others by it.
         self._steady_since = 0.0
+        self._evict_at = 0.0
         self.clock = DatabaseClock()
         self.renewed = self.failed = 0
 
@@ -223,6 +224,10 @@ class Member:
             self._say("the cluster could not be led", error)
             await self._evict(cluster)
             watch = 4 * SOON
+        else:
+            # Nobody leads and nobody can be elected, or a leader looks after what holds up others.
+            if (beat.leads or beat.leader_for <= 0) and time.monotonic() >= self._evict_at:
+                await self._evict(cluster)
         until = lease.renew_at(random.random())
         if watch is not None:
             until = min(until, lease.asked_at + max(watch, SOON) + SPREAD * random.random())
@@ -237,10 +242,11 @@ class Member:
         return False
 
     async def _evict(self, cluster: Cluster) -> None:
-        """Nothing here is locked for longer than a statement takes, unless by accident."""
+        """Nothing of ours is locked for longer than a statement takes, unless by accident."""
+        self._evict_at = time.monotonic() + self._lease / 3
         try:
             if evicted := await cluster.evict(self._lease):
-                log.warning("%d sessions held up the cluster for a lease: ended", evicted)
+                log.warning("%d sessions held up others for a lease: ended", evicted)
         except Exception as error:
             self._say("sessions that hold up the cluster could not be ended", error)
 

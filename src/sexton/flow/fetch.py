@@ -116,6 +116,8 @@ class Fetcher:
             # Not more than a little was there. Say so, look once more for what was enqueued
             # meanwhile by those who thought us busy, and sleep.
             dry = 0 if claims else dry + 1
+            if claims:
+                await asyncio.sleep(0)  # they begin before anything else is asked
             due_in = await self.claimer.next_due_in()
             # One that is due and yet was not claimed is locked by somebody: no use in hurrying.
             soonest = SOONEST if claims or (due_in or 0) > 0 else SETTLE_DOWN

@@ -292,6 +292,8 @@ class Worker:
         if self._keeper.trusted and (
             time.monotonic() - self._keeper.steady_since >= self._settings.lease
         ):
+            if evicted := await self._store.cluster.evict(self._settings.lease):
+                log.warning("%d sessions held up others for a lease: ended", evicted)
             everything = time.monotonic() >= self._next_great_reap
             gone_for = None if everything else reap.GONE_LATELY
             count = self._attempts.settler.count

@@ -1,13 +1,24 @@
--- End the sessions that have kept a row of the cluster locked for too long: a client that was stopped
--- within its transaction, or while it was to take its answer, holds up everybody.
+-- End the sessions that hold up others: a client that was stopped or cut off within its transaction, or
+-- while it was to take its answer, keeps what it has locked until the server learns of it, which may
+-- take hours.
 -- $1 longer than (s)
+-- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes.
+-- Those of schedules, jobs and workers may be locked in a transaction of an application, however long
+-- that takes; so only if a statement of ours was begun there and never ended.
 select activity.pid, pg_terminate_backend(activity.pid) as ended
 from pg_stat_activity as activity
 where activity.pid <> pg_backend_pid()
+    and activity.datname = current_database() and pg_has_role(activity.usesysid, 'usage')
     and activity.xact_start < clock_timestamp() - $1::double precision * interval '1 second'
     and exists (
         select from pg_locks as held
         where held.pid = activity.pid and held.granted
             and held.database = (select oid from pg_database where datname = current_database())
-            and held.relation in ('sexton.leader'::regclass, 'sexton.ownership'::regclass)
-            and held.mode in ('RowShareLock', 'RowExclusiveLock'))
+            and held.mode in ('RowShareLock', 'RowExclusiveLock')
+            and (
+                held.relation in (
+                    'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)
+                or held.relation in (
+                    'sexton.due'::regclass, 'sexton.job'::regclass, 'sexton.worker'::regclass)
+                and activity.state = 'active' and activity.wait_event_type = 'Client'
+                and activity.query like '%sexton.%' and activity.query not ilike 'copy%'))

@@ -1,6 +1,7 @@
 """Opening connections, and telling a lost server from a wrong statement."""
 
 import asyncio
+import socket
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -21,7 +22,12 @@ ENGINE_SETTINGS = {
     # Somebody else's lock is waited for elsewhere; what we gave up must not run on for minutes.
     "lock_timeout": "1000",
     "statement_timeout": "60000",
+    # Our transactions have no time to think between statements: whoever takes so long is gone.
+    "idle_in_transaction_session_timeout": "10000",
 }
+# A peer that vanished without a word is noticed after 25 seconds, on either side.
+_ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+_ALIVE_HERE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 # The same where a setting would outlive our transaction in a session that others use too.
 ENGINE_BEGIN = "; ".join(
     [
@@ -55,6 +61,7 @@ _LOST = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
 _COLLIDED = (
@@ -87,12 +94,14 @@ def say(error: BaseException) -> str:
 
 
 class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
-    """A connection that can be made as good as new after somebody else's statements."""
+    """A connection that notices when its server vanished, and can be made as good as new after
+    somebody else's statements."""
 
     __slots__ = ("recoded",)
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *args: Any) -> None:
+        super().__init__(protocol, transport, *args)
+        _keep_alive(transport.get_extra_info("socket"))
         self.recoded = False  # values are read and written in a way of theirs: it cannot be reset
 
     async def set_type_codec(self, *args: Any, **options: Any) -> None:
@@ -134,8 +143,18 @@ class Address:
         else:
             options["server_settings"] = {"application_name": "sexton"}
             if engine:
-                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION
+                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION | _ALIVE
         return options
+
+
+def _keep_alive(at: socket.socket | None) -> None:
+    """What waits for an answer without a limit of its own, as a user's statement, ends too."""
+    if at is None or at.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    at.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _ALIVE_HERE:
+        if hasattr(socket, name):  # not everywhere
+            at.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
