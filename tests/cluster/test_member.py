@@ -247,6 +247,45 @@ async def test_a_client_that_stopped_within_its_transaction_does_not_keep_its_pa
         assert await was_ended(stuck)
 
 
+async def test_a_leader_that_vanished_while_it_renewed_does_not_keep_its_seat(
+    address: Address,
+) -> None:
+    """A heartbeat that was never committed has its node's row locked, as if it still renewed."""
+    async with table(address, 1.0) as cluster:
+        leader = cluster.join()
+        await cluster.settled(leader)
+        other = cluster.join()
+        await cluster.settled(leader, other)
+        owned = leader.member.owned
+        assert owned is not None
+        assert leader.member.leads
+        vanished = await asyncpg.connect(address.url)
+        await vanished.execute("begin")
+        await vanished.fetch("select sexton.heartbeat($1, 0, 0, null, 256, null)", owned.node)
+        await leader.member.stop()
+        await cluster.settled(other)
+        assert other.member.leads
+        assert await was_ended(vanished)
+
+
+async def test_a_node_that_vanished_while_it_renewed_does_not_keep_its_partitions(
+    address: Address,
+) -> None:
+    async with table(address, 1.0) as cluster:
+        leader = cluster.join()
+        await cluster.settled(leader)
+        other = cluster.join()
+        await cluster.settled(leader, other)
+        owned = other.member.owned
+        assert owned is not None
+        vanished = await asyncpg.connect(address.url)
+        await vanished.execute("begin")
+        await vanished.fetch("select sexton.heartbeat($1, 0, 0, null, 256, null)", owned.node)
+        await other.member.stop()
+        await cluster.settled(leader)
+        assert await was_ended(vanished)
+
+
 async def test_a_loop_that_is_busy_for_more_than_a_lease_keeps_its_place(
     address: Address,
 ) -> None:

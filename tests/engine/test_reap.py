@@ -1,7 +1,10 @@
 """Reaping and pruning: nobody's lock keeps others waiting, and nothing piles up."""
 
 import asyncpg
+import psycopg
 
+from sexton import sql
+from sexton.domain.job import AGEING, PRIORITIES
 from sexton.domain.transitions import Settlement
 from sexton.flow import prune, reap
 from sexton.flow.meters import Tally
@@ -31,6 +34,63 @@ async def test_an_orphan_that_somebody_has_locked_does_not_keep_the_reaper_from_
         await transaction.rollback()
         await other.close()
         assert await reap.run_once(worker.store) == 1
+
+
+async def test_a_worker_that_somebody_has_locked_does_not_keep_the_others_from_being_lost(
+    address: Address, database_url: str
+) -> None:
+    async with hands(address) as renewing, hands(address) as lost, hands(address) as worker:
+        await worker.rows(
+            "update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' "
+            "where id in ($1, $2)",
+            *(renewing.worker, lost.worker),
+        )
+        other = await asyncpg.connect(database_url)
+        await other.execute("begin")
+        await other.fetch(sql.statement("renew", "sexton"), renewing.worker, None, None)
+        assert [id for id, _ in await worker.store.workers.lose_expired()] == [lost.worker]
+        await other.close()
+        assert [id for id, _ in await worker.store.workers.lose_expired()] == [renewing.worker]
+
+
+async def test_a_claim_whose_worker_vanished_in_the_middle_of_it_is_undone(
+    address: Address, database_url: str
+) -> None:
+    """Its statement was run and not ended: nobody would see its jobs again before the session ends.
+
+    A transaction of the application's own is left alone, however long it takes.
+    """
+    async with hands(address) as gone, hands(address) as worker:
+        job = await worker.enqueue()
+        application = await asyncpg.connect(database_url)
+        await application.execute("begin; select sexton.enqueue('t')")
+        with psycopg.Connection.connect(database_url) as vanished:
+            line = vanished.pgconn
+            line.enter_pipeline_mode()
+            lanes = "{" + ",".join(map(str, PRIORITIES)) + "}"
+            begin = "{" + ",".join("2000-01-01" for _ in PRIORITIES) + "}"
+            tenants = "{" + ",".join("1" for _ in PRIORITIES) + "}"
+            given = ("default", "1", str(gone.worker), tenants, lanes, begin, str(AGEING), None)
+            line.send_query_params(
+                sql.statement("claim", "sexton").encode(),
+                [None if each is None else each.encode() for each in given],
+            )
+            line.send_flush_request()
+            line.flush()
+            while not await worker.value(
+                "select exists (select from pg_stat_activity where pid = $1 and state = 'active' "
+                "and wait_event = 'ClientRead')",
+                vanished.info.backend_pid,
+            ):
+                pass
+            assert await worker.claim() == []
+            assert await worker.store.cluster.evict(3600) == 0
+            assert await worker.store.cluster.evict(0) == 1
+            while not (claims := await worker.claim()):
+                pass
+            assert [claim.id for claim in claims] == [job.id]
+        assert await application.fetchval("select 1") == 1
+        await application.close()
 
 
 async def test_what_dies_with_its_worker_is_counted_by_who_reaps_it(address: Address) -> None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 import pytest
 
+from sexton import sql
 from sexton.domain.partition import EVERY
 from sexton.flow import catch_up
 from sexton.store.connection import Address
@@ -341,3 +343,20 @@ async def test_fires_that_are_due_now_do_not_wait_for_the_backlog(address: Addre
         assert len(due) == made
         assert not any(row["lag"] for row in due)
         assert await node.value("select count(*) from sexton.due where late") > 200
+
+
+async def test_a_leader_that_vanished_while_it_looked_for_misfires_does_not_keep_them(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        ids = await late(node, 60)
+        vanished = await asyncpg.connect(address.url)
+        await vanished.execute("begin")
+        assert len(await vanished.fetch(sql.statement("late", "sexton"), 10, 0)) == 1
+        assert await node.store.due.late(10) == []
+        assert await node.store.cluster.evict(3600) == 0
+        assert await node.store.cluster.evict(0) == 1
+        while not (found := await node.store.due.late(10)):
+            pass
+        assert [row.id for row in found] == ids
+        vanished.terminate()

@@ -25,6 +25,8 @@ log = logging.getLogger("sexton.api")
 
 Heard = Callable[[str | None], None]
 _NOWHERE = Origin()
+# A process that stands still in the middle of a change keeps what it has locked no longer than this.
+_BEGIN = "begin; set local idle_in_transaction_session_timeout = 10000"
 
 
 class Service:
@@ -86,7 +88,7 @@ class Service:
         `operating` is for what an operator does to tenants and to their keys: as the owner of the
         tables, who sees them all, and by itself nothing of it is a tenant's.
         """
-        begin = "begin read only" if read_only else "begin"
+        begin = "begin read only" if read_only else _BEGIN
         if operating:
             assert principal.operates_all, "the route has refused everybody else"
             pool = self.owner.source

@@ -50,7 +50,7 @@ LONGEST_TURN = 0.005
 Why = Literal["timeout", "cancelled", "lease", "shutdown"]
 
 
-class Running(msgspec.Struct):
+class Running(msgspec.Struct, gc=False):
     """A claim that is being run here."""
 
     claim: Claim

@@ -2,9 +2,9 @@
 -- while it was to take its answer, keeps what it has locked until the server learns of it, which may
 -- take hours.
 -- $1 longer than (s)
--- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes.
--- Those of schedules, jobs and workers may be locked in a transaction of an application, however long
--- that takes; so only if a statement of ours was begun there and never ended.
+-- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes; those
+-- of what is due by nobody's transactions but ours. Jobs may be locked in a transaction of an
+-- application, however long that takes: there only a statement of ours that was begun and never ended.
 select activity.pid, pg_terminate_backend(activity.pid) as ended
 from pg_stat_activity as activity
 where activity.pid <> pg_backend_pid()
@@ -18,7 +18,9 @@ where activity.pid <> pg_backend_pid()
             and (
                 held.relation in (
                     'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)
-                or held.relation in (
-                    'sexton.due'::regclass, 'sexton.job'::regclass, 'sexton.worker'::regclass)
-                and activity.state = 'active' and activity.wait_event_type = 'Client'
-                and activity.query like '%sexton.%' and activity.query not ilike 'copy%'))
+                or activity.wait_event_type = 'Client' and activity.query like '%sexton.%'
+                and activity.query not ilike 'copy%'
+                and (
+                    held.relation = 'sexton.due'::regclass
+                    or held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)
+                    and activity.state = 'active')))

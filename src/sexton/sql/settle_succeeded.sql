@@ -5,7 +5,8 @@
 -- Keys are looked up one by one, for the reason that is told in `settle`.
 with ended as (
     delete from sexton.job
-    where id = any ($1::bigint[]) and fence = any ($2::bigint[]) and coalesce(claimed_by, 0) <> 0
+    where id = any ($1::bigint[]) and coalesce(claimed_by, 0) <> 0
+        and coalesce(fence in (select unnest($2::bigint[])), false)
     returning *
 ),
 keyed as materialized (
