@@ -74,6 +74,13 @@ class Call:
         scope = self.request.scope
         self.principal = await self.service.access.principal(scope, dict(scope["headers"]))
 
+    async def look(self, work: Work) -> Response:
+        """Answer from what one statement tells."""
+        with at_most(STEPS):
+            async with self.service.glance(self.principal) as desk:
+                answer = await work(desk)
+        return answer.response()
+
     async def read(self, work: Work, *, operating: bool = False) -> Response:
         """Answer from a transaction that cannot change anything."""
         with at_most(STEPS):

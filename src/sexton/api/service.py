@@ -26,7 +26,7 @@ log = logging.getLogger("sexton.api")
 Heard = Callable[[str | None], None]
 _NOWHERE = Origin()
 # A process that stands still in the middle of a change keeps what it has locked no longer than this.
-_BEGIN = "begin; set local idle_in_transaction_session_timeout = 10000"
+_BEGIN = "begin read write; set local idle_in_transaction_session_timeout = 10000"
 
 
 class Service:
@@ -73,6 +73,26 @@ class Service:
                     await service._last_words()
             finally:
                 await pool.close()
+
+    @contextlib.asynccontextmanager
+    async def glance(self, principal: Principal) -> AsyncIterator[Desk]:
+        """As a tenant, to look at one thing: each statement by itself, and none can write.
+
+        What a transaction would set for its time is kept in the session, for whoever looks next.
+        """
+        if self.pool.address.pooler:  # the next statement may meet another session
+            async with self.transaction(principal, read_only=True) as desk:
+                yield desk
+            return
+        stands = (
+            f"set role {self.schema}_tenant; set {self.schema}.tenant = {principal.tenant_id:d}; "
+            "set default_transaction_read_only = on"
+        )
+        async with (
+            self._turns.of(principal.tenant_id),
+            self.pool.session(stands) as connection,
+        ):
+            yield Desk(self, principal, connection, _NOWHERE)
 
     @contextlib.asynccontextmanager
     async def transaction(

@@ -97,11 +97,12 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
     """A connection that notices when its server vanished, and can be made as good as new after
     somebody else's statements."""
 
-    __slots__ = ("recoded",)
+    __slots__ = ("recoded", "stands")
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *args: Any) -> None:
         super().__init__(protocol, transport, *args)
         _keep_alive(transport.get_extra_info("socket"))
+        self.stands: str | None = None  # what was set in the session, and lasts
         self.recoded = False  # values are read and written in a way of theirs: it cannot be reset
 
     async def set_type_codec(self, *args: Any, **options: Any) -> None:

@@ -73,6 +73,23 @@ class Pool(Guarded):
         self._give_back(connection)
 
     @contextlib.asynccontextmanager
+    async def session(self, stands: str) -> AsyncIterator[asyncpg.Connection]:
+        """A connection in whose session this was set, now or by an earlier caller, and in which
+        every statement is a transaction of its own. Not behind a pooler, which lends sessions.
+        """
+        connection = await self._take()
+        try:
+            if connection.stands != stands:
+                connection.stands = None
+                await connection.execute(stands, timeout=self.address.patience)
+                connection.stands = stands
+            yield connection
+        except BaseException as error:
+            self._give_back_after(connection, error)
+            raise
+        self._give_back(connection)
+
+    @contextlib.asynccontextmanager
     async def transaction(
         self, *, ours: bool = False, begin: str | None = None
     ) -> AsyncIterator[asyncpg.Connection]:
@@ -203,6 +220,7 @@ class Pool(Guarded):
             self._background(connection, self._reset(connection))
 
     async def _reset(self, connection: asyncpg.Connection) -> None:
+        connection.stands = None
         try:
             await connection.reset(timeout=self.address.patience)
         except BaseException as error:

@@ -86,7 +86,7 @@ async def read_calendar(name: Name, call: Viewer) -> Response:
         found = await _found(desk, name)
         return Answer(_told(found), headers=_etag(found))
 
-    return await call.read(work)
+    return await call.look(work)
 
 
 @router.get(

@@ -59,7 +59,7 @@ async def get_endpoint(name: Name, call: Viewer) -> Response:
         row = endpoint.demand(await _find(desk, name), name)
         return Answer(endpoint.told(desk, row), headers=_etag(row))
 
-    return await call.read(work)
+    return await call.look(work)
 
 
 @router.put(

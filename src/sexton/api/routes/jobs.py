@@ -158,7 +158,7 @@ async def read(id: JobId, call: JobReader) -> Response:
     async def work(desk: Desk) -> Answer:
         return Answer(await job_out(desk, await demand_job(desk, id)))
 
-    return await call.read(work)
+    return await call.look(work)
 
 
 @router.get(
@@ -177,7 +177,7 @@ async def progress(id: JobId, call: JobReader) -> Response:
         state, attempt, said = live
         return Answer(_progress(id, state, attempt, said))
 
-    return await call.read(work)
+    return await call.look(work)
 
 
 def _progress(id: int, state: State, attempt: int, said: str | None) -> dict[str, Any]:

@@ -180,7 +180,7 @@ async def read_schedule(name: Name, call: Viewer) -> Response:
         view = await find(desk, name)
         return Answer(await told(desk, view), headers=etag(view))
 
-    return await call.read(work)
+    return await call.look(work)
 
 
 @router.patch(
