@@ -25,7 +25,7 @@ log = logging.getLogger("sexton.api")
 
 Heard = Callable[[str | None], None]
 _NOWHERE = Origin()
-# A process that stands still in the middle of a change keeps what it has locked no longer than this.
+# A process that stands still in the middle of a change keeps its locks no longer than this.
 _BEGIN = "begin read write; set local idle_in_transaction_session_timeout = 10000"
 
 
