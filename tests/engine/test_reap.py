@@ -1,5 +1,7 @@
 """Reaping and pruning: nobody's lock keeps others waiting, and nothing piles up."""
 
+import contextlib
+
 import asyncpg
 import psycopg
 
@@ -64,7 +66,7 @@ async def test_a_claim_whose_worker_vanished_in_the_middle_of_it_is_undone(
         job = await worker.enqueue()
         application = await asyncpg.connect(database_url)
         await application.execute("begin; select sexton.enqueue('t')")
-        with psycopg.Connection.connect(database_url) as vanished:
+        with contextlib.closing(psycopg.Connection.connect(database_url)) as vanished:
             line = vanished.pgconn
             line.enter_pipeline_mode()
             lanes = "{" + ",".join(map(str, PRIORITIES)) + "}"

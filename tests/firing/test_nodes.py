@@ -101,7 +101,8 @@ async def test_a_node_whose_renewals_are_blocked_stops_before_its_lease_is_over(
         holding = await nodes.another()
         transaction = holding.transaction()
         await transaction.start()
-        await holding.execute("select from sexton.node where id = $1 for update", id)
+        # Of the table: whoever had a row locked for so long would be ended.
+        await holding.execute("lock table sexton.node in exclusive mode")
         await nodes.said(blocked, "the lease was not renewed in time")
         await nodes.so(
             "select clock_timestamp() > lease_until + interval '1 second' from sexton.node "

@@ -9,9 +9,10 @@ _SCHEMA = re.compile(r"\bsexton\.(?=[a-z%])")
 
 @functools.cache
 def statement(name: str, schema: str) -> str:
-    """The text of `name`.sql for one installation."""
+    """The text of `name`.sql for one installation; its first line tells who looks at a server's
+    activity what it is, and `evict` that it is ours."""
     text = resources.files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    return for_schema(text, schema)
+    return f"-- {schema}.{name}\n{for_schema(text, schema)}"
 
 
 def for_schema(text: str, schema: str) -> str:

@@ -2,9 +2,9 @@
 -- while it was to take its answer, keeps what it has locked until the server learns of it, which may
 -- take hours.
 -- $1 longer than (s)
--- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes; those
--- of what is due by nobody's transactions but ours. Jobs may be locked in a transaction of an
--- application, however long that takes: there only a statement of ours that was begun and never ended.
+-- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes. What is
+-- due may be locked by a person too, however long that takes: so only if our own statement was the last.
+-- Jobs are enqueued by our statements in transactions of applications: there only one that never ended.
 select activity.pid, pg_terminate_backend(activity.pid) as ended
 from pg_stat_activity as activity
 where activity.pid <> pg_backend_pid()
@@ -18,8 +18,7 @@ where activity.pid <> pg_backend_pid()
             and (
                 held.relation in (
                     'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)
-                or activity.wait_event_type = 'Client' and activity.query like '%sexton.%'
-                and activity.query not ilike 'copy%'
+                or activity.wait_event_type = 'Client' and activity.query like '-- sexton.%'
                 and (
                     held.relation = 'sexton.due'::regclass
                     or held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)

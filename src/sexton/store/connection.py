@@ -27,7 +27,12 @@ ENGINE_SETTINGS = {
 }
 # A peer that vanished without a word is noticed after 25 seconds, on either side.
 _ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
-_ALIVE_HERE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+_ALIVE_HERE = (
+    ("TCP_KEEPIDLE", 10),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 25_000),  # what was sent and never acknowledged, in ms
+)
 # The same where a setting would outlive our transaction in a session that others use too.
 ENGINE_BEGIN = "; ".join(
     [

@@ -116,6 +116,11 @@ class NothingStarves(Invariant):
         if by is None:
             return
         jobs = self.world.jobs
+        silent = {
+            each["id"]: each["lease"]
+            for each in self.evidence.folder.dump("worker")
+            if each["gone"] is None and each["lease"] < by
+        }
         for job in jobs.values():
             if not job.live:
                 continue
@@ -128,6 +133,12 @@ class NothingStarves(Invariant):
             elif worker is not None and worker.gone is not None and worker.gone < by:
                 what = f"job {job.id} is still held by worker {worker.name}, which is gone"
                 self.violated(what, worker.gone, job=job.id)
+            elif worker is not None and worker.tenant is None and worker.why == "left":
+                what = f"job {job.id} is still held by worker {worker.name}, which has left"
+                self.violated(what, worker.gone or by, job=job.id)
+            elif worker is not None and worker.id in silent:
+                what = f"job {job.id} is still held by worker {worker.name}, whose lease is over"
+                self.violated(what, silent[worker.id], job=job.id)
 
 
 def _lane(job: Job) -> Lane:

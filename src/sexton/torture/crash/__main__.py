@@ -2,12 +2,13 @@
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 
 from sexton.torture.crash.point import WAYS
 from sexton.torture.crash.steps import STEPS
-from sexton.torture.crash.sweep import LANES, Choice, report, sweep
+from sexton.torture.crash.sweep import LANES, Choice, as_json, report, sweep
 
 
 def main() -> int:
@@ -21,7 +22,9 @@ def main() -> int:
     parser.add_argument("--at", type=int, metavar="K", help="only the K-th message")
     parser.add_argument("--pooler", action="store_true", help="speak as to a transaction pooler")
     parser.add_argument("--lanes", type=int, default=LANES, help="points tried at once")
+    parser.add_argument("--first", action="store_true", help="end at the first failure")
     parser.add_argument("--quiet", action="store_true", help="the table only")
+    parser.add_argument("--json", action="store_true", help="for programs, and nothing else")
     given = parser.parse_args()
     choice = Choice(
         given.step or tuple(STEPS),
@@ -32,8 +35,11 @@ def main() -> int:
         given.pooler,
     )
     began = time.monotonic()
-    tell = _nothing if given.quiet else _say
-    found = asyncio.run(sweep(choice, lanes=given.lanes, tell=tell))
+    tell = _nothing if given.quiet or given.json else _say
+    found = asyncio.run(sweep(choice, lanes=given.lanes, tell=tell, first=given.first))
+    if given.json:
+        _say(json.dumps(as_json(found)))
+        return 1 if found.failed else 0
     for verdict in found.failed:
         _say(report(verdict, brief=not given.quiet))
     _say(f"{found.table()}, {time.monotonic() - began:.0f} s")

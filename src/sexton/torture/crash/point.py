@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sexton.torture.crash.site import Site
@@ -14,11 +15,13 @@ from sexton.torture.proxy.faults import Action
 # How each way is done to the victim: by which action of its proxy, and to which connections.
 WAYS: dict[str, Trip] = {
     "kill": Trip(0, "hold"),  # the process dies at this message, and is started again
+    "stop": Trip(0, "hold"),  # the process stands still, and goes on when others are at it
     "reset": Trip(0, "reset"),  # this connection; the process goes on
     "silence": Trip(0, "blackhole"),  # this connection, for a while; what was sent arrives later
     "blackhole": Trip(0, "blackhole", scope="all"),  # the process is cut off, another is started
     "lose_reply": Trip(0, "lose_reply"),  # the server does all it was told, and nobody hears
 }
+NOTHING = "nothing"  # what goes wrong without being cut
 LONGEST = 120.0
 COMMIT = 3  # messages; as to a pooler, every statement is followed by one
 # Silence ends when somebody else is at it, or through with it, so that what comes late meets what
@@ -62,17 +65,28 @@ class Verdict:
         return self.reached and not self.wrong
 
 
+class Broken(Exception):
+    """A step goes wrong although nobody cuts it."""
+
+    def __init__(self, step: str, wrong: Sequence[str]) -> None:
+        super().__init__(f"{step} goes wrong without a fault: {list(wrong)}")
+        self.verdict = Verdict(Point(step, NOTHING, 0), None, tuple(wrong), 0.0)
+
+
 async def messages(site: Site, step: Step) -> list[str]:
     """The messages of a step when nothing is wrong; the end is that of its last exchange."""
     async with asyncio.timeout(LONGEST), stage(site) as there:
         await step.prepare(there)
         proxy = there.proxy(VICTIM)
         await site.proxies.arm(proxy, Trip(0, "count", about=step.subjects, log=True))
-        await step.act(there)
-        await there.until("the step is over", lambda: step.done(there))
+        try:
+            await step.act(there)
+            await there.until("the step is over", lambda: step.done(there))
+        except TooLate as error:
+            raise Broken(step.name, [str(error), *await violations(there)]) from error
         log = (await site.proxies.tally(proxy)).log
         if wrong := await violations(there):
-            raise TooLate(f"{step.name} goes wrong without a fault: {wrong}")
+            raise Broken(step.name, wrong)
     ends = [n for n, line in enumerate(log, 1) if line.startswith("*") and "ReadyForQuery" in line]
     if not ends:
         raise TooLate(f"{step.name}: none of its statements was sent: {list(log)}")
@@ -136,19 +150,26 @@ async def _recover(there: Stage, step: Step, way: str) -> bool:
         await proxies.release(proxy)
         if not step.leaves:
             await there.restart(VICTIM)
-    elif way == "blackhole" and not step.leaves:
-        await there.start("substitute", step.role, wait=False)
+    elif way in ("blackhole", "stop"):
+        if way == "stop":
+            there.stop(VICTIM)
+        if not step.leaves:
+            await there.start("substitute", step.role, wait=False)
 
     async def overtaken_or_over() -> bool:
         return await there.overtaken() or await step.done(there)
 
-    if way in ("blackhole", "silence"):
-        demanded = way == "blackhole" and step.role == "node"
+    if way in ("blackhole", "silence", "stop"):
+        demanded = way in ("blackhole", "stop") and step.role == "node"
         replaced = await there.wait(overtaken_or_over, WITHIN if demanded else SILENT_FOR)
         if demanded and not replaced:
             raise TooLate(f"nobody went on in its place within {WITHIN:g} s")
         since = await there.sql.fetchval("select clock_timestamp()")
-        await proxies.set(proxy, None)  # what was on its way arrives now
+        if way == "stop":
+            there.go_on(VICTIM)
+            await proxies.release(proxy)
+        else:
+            await proxies.set(proxy, None)  # what was on its way arrives now
         if not step.leaves:
             await there.until_back(VICTIM, since)
     await there.until("the step is over", lambda: step.done(there))

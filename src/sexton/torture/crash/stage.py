@@ -35,7 +35,7 @@ QUIET_LOOKS = 3
 
 ENQUEUE = """
 insert into crash.expected_job (job_id, transactional)
-select made.id, wanted.task = 'writes'
+select made.id, wanted.task in ('writes', 'carries')
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (task, payload, key)
 cross join lateral sexton.enqueue(wanted.task, wanted.payload::jsonb, key => wanted.key) as made
 returning job_id
@@ -63,6 +63,15 @@ select not exists (
     where not exists (
         select from sexton.fire
         where fire.schedule_id = expected.schedule_id and fire.fire_at = expected.fire_at))
+"""
+TAKE_BACK = """
+with taken as (
+    update sexton.due
+    set next_fire_at = 'infinity', stamp = stamp + 1
+    where schedule_id = (select max(schedule_id) from sexton.due) and next_fire_at = anchor
+    returning schedule_id
+)
+delete from crash.expected_fire using taken where expected_fire.schedule_id = taken.schedule_id
 """
 QUIET = """
 select not exists (
@@ -151,6 +160,12 @@ class Stage:
         self.processes[name].wanted = False
         self._signal(name, signal.SIGKILL)
 
+    def stop(self, name: str) -> None:
+        self._signal(name, signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+
     def term(self, name: str) -> None:
         self.processes[name].wanted = False
         self._signal(name, signal.SIGTERM)
@@ -183,6 +198,10 @@ class Stage:
         """Schedules that fire once, so many seconds from now; all of them shall."""
         rule = self.app.schedules.spec("s", "quick", every="1h").terms.text
         await self.sql.fetch(_schedules(), count, seconds, rule)
+
+    async def take_back(self) -> None:
+        """The newest schedule, unless it has fired: as an edit would, but nobody is told."""
+        await self.sql.execute(TAKE_BACK)
 
     # ── looking ─────────────────────────────────────────────────────────────
 

@@ -1,5 +1,6 @@
 """The steps of a job's and of a schedule's life, each as a small scenario with a victim."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from sexton.torture.proxy import shortened
 
 VICTIM = "victim"
 STANDBY = "standby"
+INSERT = "insert into crash"
+SUCCEED = "select * from sexton.succeed"
 ENOUGH = 60  # characters tell every statement from the others
 Do = Callable[[Stage], Coroutine[Any, Any, None]]
 Look = Callable[[Stage], Awaitable[bool]]
@@ -73,8 +76,9 @@ async def _an_answer(stage: Stage) -> None:
     await stage.enqueue(("answers", {}, "a key"))
 
 
-async def _a_write(stage: Stage) -> None:
-    await stage.enqueue(("writes", {}, "a key"))
+async def _writes(stage: Stage) -> None:
+    """In a transaction of the worker's, and in one of the task's own."""
+    await stage.enqueue(("writes", {}, "a key"), ("carries", {}, "another"))
 
 
 async def _limited_jobs(stage: Stage) -> None:
@@ -132,6 +136,13 @@ async def _a_catching_node(stage: Stage) -> None:
 
 async def _soon(stage: Stage) -> None:
     await stage.schedule(0.1)
+
+
+async def _soon_and_never(stage: Stage) -> None:
+    """One of three is taken back when the node has decided about it, and nobody tells the node."""
+    await stage.schedule(0.15, 3)
+    await asyncio.sleep(0.06)
+    await stage.take_back()
 
 
 async def _a_node_and_a_schedule(stage: Stage) -> None:
@@ -201,7 +212,7 @@ STEPS = {
     step.name: step
     for step in (
         Step("first_fire", "node", ("due", "rules", "fire"), 3, _a_node, _soon, _fired),
-        Step("fire", "node", ("due", "fire"), 3, _a_warm_node, _soon, _fired),
+        Step("fire", "node", ("due", "fire"), 3, _a_warm_node, _soon_and_never, _fired),
         Step(
             *("catch_up", "node", ("mark_late", "late", "fire"), 4),
             *(_a_catching_node, _a_late_schedule, _fired),
@@ -213,8 +224,8 @@ STEPS = {
         Step("settle", "worker", ("settle_succeeded",), 1, _a_warm_worker, _quick_jobs, _ended),
         Step("answer", "worker", ("settle",), 1, _a_warm_worker, _an_answer, _ended),
         Step(
-            *("transaction", "worker", ("BEGIN", "insert into crash", "settle", "COMMIT"), 4),
-            *(_a_warm_worker, _a_write, _ended),
+            *("transaction", "worker", ("BEGIN", INSERT, "settle", SUCCEED, "COMMIT"), 8),
+            *(_a_warm_worker, _writes, _ended),
         ),
         Step("retry", "worker", ("settle", "claim"), 4, _a_failing_job, _nothing, _ended),
         Step(

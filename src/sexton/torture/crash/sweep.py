@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sexton.torture.crash.point import WAYS, Point, Verdict, messages, run
+from sexton.torture.crash.point import NOTHING, WAYS, Broken, Point, Verdict, messages, run
 from sexton.torture.crash.site import Site, site
 from sexton.torture.crash.steps import STEPS
 
@@ -83,16 +83,27 @@ async def sweep(
     lanes: int = LANES,
     looks: int = LOOKS,
     tell: Callable[[str], None] = lambda _: None,
+    first: bool = False,
 ) -> Sweep:
-    """Every point of the choice; one that was not reached is tried once more."""
+    """Every point of the choice; one that was not reached is tried once more.
+
+    With `first` none is begun after the first failure.
+    """
     found = Sweep()
     async with site(pooler=choice.pooler) as there:
         counted = await _in_lanes(lanes, [_count(there, name, looks) for name in choice.steps])
-        found.counts = dict(zip(choice.steps, counted, strict=True))
-        points = [p for name in choice.steps for p in choice.points(name, found.counts[name])]
+        for name, many in zip(choice.steps, counted, strict=True):
+            if isinstance(many, Broken):
+                found.verdicts.append(many.verdict)
+                tell(report(many.verdict))
+            else:
+                found.counts[name] = many
+        points = [p for name, many in found.counts.items() for p in choice.points(name, many)]
         random.Random(choice.seed).shuffle(points)  # those that mostly wait among the others
 
         async def attempt(point: Point) -> None:
+            if first and found.failed:
+                return
             verdict = await _try(there, point)
             found.verdicts.append(verdict)
             tell(_line(verdict, len(found.verdicts), len(points)))
@@ -116,9 +127,12 @@ async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[
     return [task.result() for task in tasks]
 
 
-async def _count(there: Site, name: str, looks: int) -> int:
+async def _count(there: Site, name: str, looks: int) -> int | Broken:
     """Without a fault; the shortest of several looks, since a busy machine adds messages."""
-    return min([len(await messages(there, STEPS[name])) for _ in range(looks)])
+    try:
+        return min([len(await messages(there, STEPS[name])) for _ in range(looks)])
+    except Broken as broken:
+        return broken
 
 
 async def _try(there: Site, point: Point) -> Verdict:
@@ -141,10 +155,29 @@ def _line(verdict: Verdict, number: int, total: int) -> str:
 def report(verdict: Verdict, *, brief: bool = False) -> str:
     """A failure, for whoever has to find out why; what the processes said was told before."""
     point, message = verdict.point, verdict.message
-    where = "the message did not come" if message is None else f"{message.side}: {message.text}"
     wrong = "\n".join(f"  {each}" for each in verdict.wrong)
+    if point.way == NOTHING:
+        return f"{point.step} goes wrong without being cut:\n{wrong}"
+    where = "the message did not come" if message is None else f"{message.side}: {message.text}"
     said = "" if brief else f"\n{verdict.said}"
     return (
         f"{point.step} cut by {point.way} at message {point.at} ({where}):\n{wrong}\n"
         f"again: {point.command}{said}"
     )
+
+
+def as_json(found: Sweep) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "tried": len(found.verdicts),
+        "passed": sum(each.passed for each in found.verdicts),
+        "failed": [
+            {
+                "step": each.point.step,
+                "way": each.point.way,
+                "at": each.point.at,
+                "wrong": list(each.wrong),
+            }
+            for each in found.failed
+        ],
+    }

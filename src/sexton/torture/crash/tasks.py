@@ -8,6 +8,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
+
 from sexton import Job, Retry, Sexton
 
 AGAIN = 0.4  # what comes late of an attempt shall meet the next one, and not its end
@@ -69,6 +71,16 @@ def make(log: Log, **settings: Any) -> Sexton:
     async def writes(job: Job) -> None:
         async with log.of(job), job.transaction() as connection:
             await connection.execute(EFFECT, job.id, job.fence)
+
+    @app.task(retry=QUICK)
+    async def carries(job: Job) -> None:
+        connection = await asyncpg.connect(settings["database_url"])
+        try:
+            async with log.of(job), connection.transaction():
+                await connection.execute(EFFECT, job.id, job.fence)
+                await job.settle_in(connection)
+        finally:
+            connection.terminate()
 
     @app.task(retry=QUICK, queue="limited", max_running=1)
     async def alone(job: Job) -> None:

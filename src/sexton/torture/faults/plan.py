@@ -73,6 +73,13 @@ def _stop(random: Random, about: Field) -> Sketch:
     return Sketch("stop", target, lease * leases, {"leases": leases})
 
 
+def _overtake(random: Random, about: Field) -> Sketch:
+    """Who comes back after a lease and a half finds others at what it was about to finish."""
+    target = random.choice((*about.workers, *about.workers, *about.nodes))
+    lease = about.lease if target in about.workers else about.node_lease
+    return Sketch("stop", target, 1.5 * lease, {"leases": 1.5})
+
+
 def _rolling(random: Random, about: Field) -> Sketch:
     kind = random.choice(("nodes", "workers", "apis"))
     return Sketch("rolling", kind)
@@ -149,6 +156,7 @@ _LANES: Sequence[tuple[float, Sequence[tuple[int, Draw]]]] = (
     (40.0, ((1, _host),)),
     (75.0, ((1, _rolling),)),
     (240.0, ((1, _outage),)),
+    (12.0, ((1, _overtake),)),
 )
 _NEEDS_SERVER = {"restart", "immediate", "kill9", "promote"}
 

@@ -98,12 +98,13 @@ async def limited(job: Job, id: str, tenant: str, seconds: float = 0.0, rev: int
 
 
 @app.task(queue="quick", retry=STEADY, timeout=10)
-async def transactional(job: Job, id: str, tenant: str, rev: int = 0) -> None:
-    """Writes a row of torture.effect in the transaction that settles it."""
-    with effect(job, id=id, tenant=tenant, rev=rev) as done:
+async def transactional(job: Job, id: str, tenant: str, seconds: float = 0.0, rev: int = 0) -> None:
+    """Writes a row of torture.effect in the transaction that settles it, after so long."""
+    with effect(job, id=id, tenant=tenant, rev=rev, seconds=seconds) as done:
         async with job.transaction() as connection:
             values = (job.id, job.attempt, job.fence, id, tenant, worker_pid())
             await connection.execute(_INSERT, *values)
+            await asyncio.sleep(seconds)
         done()
 
 

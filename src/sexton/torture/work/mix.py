@@ -13,7 +13,7 @@ _TASKS = {
     "quick_sync": 7.0,
     "slow": 6.0,
     "slow_sync": 2.0,
-    "long": 0.5,
+    "long": 3.0,
     "keyed": 12.0,
     "limited": 4.0,
     "transactional": 9.0,
