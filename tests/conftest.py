@@ -20,6 +20,23 @@ _number = itertools.count(1)
 LONGEST_TEST = 100.0
 
 
+# Files that take longest come first, so that nobody waits for them at the end.
+LONG = (
+    *("torture/test_run", "firing/test_nodes", "torture/test_crash_points", "api/test_contract"),
+    *("faults/test_workers_die", "torture/test_peers", "cluster/test_processes"),
+    *("faults/test_postgresql_goes_away", "torture/test_check_teeth", "testing/test_docs"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG)}
+
+    def place(item: pytest.Item) -> int:
+        return places.get(f"{item.path.parent.name}/{item.path.stem}", len(LONG))
+
+    items.sort(key=place)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run `async def test_…`, and demand that it ends."""

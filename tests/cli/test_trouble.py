@@ -81,20 +81,21 @@ def test_there_is_an_example_of_every_command_that_speaks_to_a_service() -> None
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "code", "why"),
+    ("turn", "status", "kind", "code", "why"),
     [
-        (401, "unauthenticated", 2, "look at SEXTON_KEY"),
-        (403, "forbidden", 2, "so it is"),
-        (429, "rate_limited", 3, "so it is"),
-        (500, "internal", 3, "so it is"),
-        (503, "unavailable", 3, "so it is"),
+        (0, 401, "unauthenticated", 2, "look at SEXTON_KEY"),
+        (1, 403, "forbidden", 2, "so it is"),
+        (2, 429, "rate_limited", 3, "so it is"),
+        (0, 500, "internal", 3, "so it is"),
+        (1, 503, "unavailable", 3, "so it is"),
     ],
 )
 def test_every_command_says_in_one_line_what_a_service_answered(
-    afar: Cli, status: int, kind: str, code: int, why: str
+    afar: Cli, turn: int, status: int, kind: str, code: int, why: str
 ) -> None:
+    """Each of these with a third of the commands: they have one way to say it."""
     with answering(status, problem(status, kind)) as url:
-        for path, words in examples().items():
+        for path, words in list(examples().items())[turn::3]:
             words = ["crontab" if word == "/etc/crontab" else word for word in words]
             said = here(afar, *words, SEXTON_SERVER=url)
             assert (said.code, said.out) == (code, ""), (path, said)

@@ -124,10 +124,11 @@ def test_every_step_is_tried() -> None:
     assert sorted(step for group in GROUPS for step in group) == sorted(STEPS)
 
 
-@pytest.mark.parametrize("steps", GROUPS, ids=lambda steps: steps[0])
-async def test_whatever_message_is_cut_nothing_is_lost_doubled_or_stale(steps: list[str]) -> None:
-    """One message of each step in each way; `python -m sexton.torture.crash` tries them all."""
-    found = await sweep(Choice(steps, every=ONE, seed=SEED), lanes=20, looks=1)
+@pytest.mark.parametrize("group", range(len(GROUPS)), ids=lambda group: GROUPS[group][0])
+async def test_whatever_message_is_cut_nothing_is_lost_doubled_or_stale(group: int) -> None:
+    """One message of each step in three of the ways; `python -m sexton.torture.crash` tries all."""
+    ways = ([*WAYS] * 2)[group : group + 3]
+    found = await sweep(Choice(GROUPS[group], ways, every=ONE, seed=SEED), lanes=8, looks=1)
     assert not found.failed, "\n\n".join(map(report, found.failed))
     reached = Counter(each.point.way for each in found.verdicts if each.reached)
-    assert reached.keys() == WAYS.keys(), found.table()
+    assert reached.keys() == {*ways}, found.table()
