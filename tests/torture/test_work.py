@@ -213,6 +213,18 @@ def test_the_same_seed_draws_the_same_population_and_another_does_not() -> None:
     assert min(Counter(line["tenant"] for line in drawn).values()) > 200
 
 
+def test_a_population_has_schedules_of_every_kind_whenever_its_run_begins() -> None:
+    wanted = ("cron", "every", "at", "any", "random", "fixed", "exclude", "only", "bounded")
+    for nth in range(10):
+        kinds: Counter[str] = Counter()
+        for planned in population(nth, Shape(now_us() + nth * 97 * SECOND, 900.0)):
+            line = planned.line(0, 0, planned.task)
+            jitter = (line["jitter"] or {}).get("kind", "steady")
+            bounded = line["starts_us"] or line["ends_us"]
+            kinds.update({*line["options"]} | {jitter} | ({"bounded"} if bounded else set()))
+        assert all(kinds[kind] > 3 for kind in (*wanted, "max_fires", "grace")), kinds
+
+
 async def test_the_description_agrees_with_what_the_engine_previews(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -227,7 +239,6 @@ async def test_the_description_agrees_with_what_the_engine_previews(
     lines = read_all(tmp_path / "dump" / "population.jsonl")
     calendars = ranges_of(read_all(tmp_path / "dump" / "calendars.jsonl"))
     after, end = made.begins, made.begins + 120 * SECOND
-    kinds: Counter[str] = Counter()
     fires = 0
     async with Sexton(database_url) as app:
         for line in lines:
@@ -239,12 +250,7 @@ async def test_the_description_agrees_with_what_the_engine_previews(
             within = {at: fire for at, fire in previewed.items() if at <= end}
             assert within == expected, line
             fires += len(expected)
-            jitter = (line["jitter"] or {}).get("kind", "steady")
-            bounded = line["starts_us"] or line["ends_us"]
-            kinds.update({*line["options"]} | {jitter} | ({"bounded"} if bounded else set()))
     assert 0.6 * 120 * 15 < fires < 1.4 * 120 * 15
-    wanted = ("cron", "every", "at", "any", "random", "fixed", "exclude", "only", "bounded")
-    assert all(kinds[kind] for kind in (*wanted, "max_fires", "grace")), kinds
 
 
 def test_fires_are_in_the_effect_log_at_the_instants_of_the_description(place: Workplace) -> None:

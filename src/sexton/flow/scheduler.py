@@ -106,6 +106,7 @@ class Scheduler:
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
         self._turned_at = time.monotonic()
+        self._refused = 0  # batches in a row of which nothing was fired
         self.started = asyncio.Event()  # it owns partitions, or has been told that others own all
         self._listener = Listener(listen, settings.schema, self._heard, address) if listen else None
         self.member = Member(
@@ -224,9 +225,12 @@ class Scheduler:
                 fired = await self.firer.fire(guard, part)
                 self._measure_lag(part, fired, now)
                 first = end
+                self._refused = 0 if fired.moved else self._refused + 1
                 if fired.moved < len(part):
-                    # Somebody changed one of them, or it is not yet time by the database's clock.
-                    await wait(self._stop, SOONEST)
+                    # Somebody changed one of them, or it is not yet time by the database's clock;
+                    # or all of them belong to somebody else, and we are about to hear of it.
+                    soon = SOONEST * 2 ** max(0, min(self._refused, 8) - 1)
+                    await wait(self._wake if self._refused else self._stop, soon)
                     return
                 if first < len(batch) and part.again_at < batch.were_due[-1]:
                     return  # one of them is due again before the last of these
