@@ -11,6 +11,7 @@ import asyncpg
 import httpx
 
 from sexton import Sexton
+from sexton.api.models.jobs import JobOut
 from sexton.api.routes.jobs import SLACK
 from sexton.domain.outcome import Failed
 from sexton.store.connection import Address
@@ -69,6 +70,13 @@ async def finish(worker: Hands, count: int = 1) -> None:
 
 
 # ── making ──────────────────────────────────────────────────────────────────
+
+
+async def test_a_job_is_read_with_what_is_described_and_nothing_else(api: Served) -> None:
+    async with api.caller("operator", "acme") as http:
+        id = await enqueue(http)
+        told = (await http.get(f"/v1/jobs/{id}")).json()
+    assert told.keys() == JobOut.model_fields.keys()
 
 
 async def test_a_job_is_made_and_read_with_all_that_was_said(api: Served) -> None:

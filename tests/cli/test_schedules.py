@@ -122,6 +122,9 @@ def test_fires_to_come_are_previewed_with_notes(cli: Cli) -> None:
         *("--from", "2026-03-28T11:00:00Z"),
     )["fires"]
     assert by_rule == by_name
+    cli.json("schedule", "update", "beat", "--timezone", "Asia/Tokyo")
+    shown = here(cli, "schedule", "preview", "beat", "--from", "2026-03-28T01:00:00Z").out
+    assert "Sat 2026-03-28 10:30:00 JST" in shown, "the hours of the schedule, not of this host"
     assert len(cli.json("schedule", "preview", "--every", "5m", "--count", "3")["fires"]) == 3
     assert cli.json("schedule", "preview", "--at", "2001-01-01T00:00:00Z")["fires"] == []
 

@@ -57,7 +57,8 @@ def preview_fires(
     if cron is None and what is not None and said:
         raise InvalidSchedule(f"{what!r} is not a cron expression, and a schedule has its own rule")
 
-    async def look(site: Site) -> list[Planned]:
+    async def look(site: Site) -> tuple[list[Planned], str | None]:
+        """Also whose hours are local: those of the schedule, or of the rule."""
         begin = None
         if start is not None:
             now = datetime.now(UTC)
@@ -66,25 +67,26 @@ def preview_fires(
             begin = start.resolved(now)
         elif _alone(said, cron):
             begin = datetime.now(UTC)
-        if cron is None and not said:
-            return await site.schedules.preview(what, count=count, from_=begin)
+        if cron is None and what is not None:
+            zone = None if as_json else (await site.schedules.get(what)).timezone
+            return await site.schedules.preview(what, count=count, from_=begin), zone
         given = await resolved(site, said)
         if cron is not None:
             given["cron"] = cron
-        return await site.schedules.preview(name or None, count=count, from_=begin, **given)
+        found = await site.schedules.preview(name or None, count=count, from_=begin, **given)
+        return found, said.get("timezone")
 
     # A rule alone is the same everywhere: that needs no database, and no service.
     if _alone(said, cron):
-        found = run_loop(look(Database(options(context).bare(), DEFAULT_TENANT)))
+        found, zone = run_loop(look(Database(options(context).bare(), DEFAULT_TENANT)))
     else:
-        found = run(context, look)
+        found, zone = run(context, look)
     if as_json:
         show_json({"fires": found})
         return
     if not found:
         say("it never fires again")
         return
-    zone = said.get("timezone")
     made = output.table("fire at", "local", "scheduled", "note", shrinks=("note",))
     for each in found:
         moved = each.fire_at != each.scheduled_at

@@ -192,10 +192,12 @@ async def demand_job(desk: Desk, id: int) -> JobView:
     return view
 
 
+_TOLD = tuple(name for name in JobView.__dataclass_fields__ if name != "tenant")
+
+
 async def job_out(desk: Desk, job: JobView) -> dict[str, Any]:
-    names = JobView.__dataclass_fields__
     known = await targets(desk, [job.task])
-    return {name: getattr(job, name) for name in names} | {"target": known[job.task]}
+    return {name: getattr(job, name) for name in _TOLD} | {"target": known[job.task]}
 
 
 # ── stopping and repeating ──────────────────────────────────────────────────

@@ -54,7 +54,8 @@ class Timeline:
         elif change.tab in _OF_SCHEDULES:
             wanted = self._schedules.get(change.id, [])
         if wanted:
-            said = _said(change.now if change.op != "D" else change.was)
+            # Of a row that was deleted it may be told only which one it was.
+            said = _said((change.now if change.op != "D" else change.was) or {})
             text = f"{_OPS[change.op]} {change.tab} {change.id} {said} (tx {change.tx})"
             self._put(wanted, change.at, text, near=change.tab in _OF_SCHEDULES)
 
