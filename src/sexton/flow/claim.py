@@ -68,6 +68,11 @@ class Claimer:
         """There are other tenants than there were."""
         self._turns.known = self._turns.bound is not None
 
+    @property
+    def several(self) -> bool:
+        """There are more tenants than one."""
+        return self._turns.several
+
     async def run_once(self, limit: int, worker: int) -> list[Claim]:
         """At most `limit` claims, in the order in which they should start."""
         self._more = False

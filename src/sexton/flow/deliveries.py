@@ -1,6 +1,6 @@
 """A worker's way to HTTP, made when its first job for an endpoint comes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sexton.domain.address import Allowed
@@ -16,9 +16,16 @@ if TYPE_CHECKING:
 class Deliveries:
     """Those who never deliver anything need not have the library in memory."""
 
-    def __init__(self, store: Store, settings: Settings, queues: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        queues: Mapping[str, int],
+        several: Callable[[], bool],
+    ) -> None:
         self._store = store
         self._settings = settings
+        self._several = several  # tenants
         self._slots = queues.get(QUEUE) or max(queues.values())
         self._delivery: Delivery | None = None
 
@@ -34,7 +41,7 @@ class Deliveries:
                 per_host=self._settings.http_per_host,
                 max_result_bytes=self._settings.max_result_bytes,
             )
-            self._delivery = Delivery(self._store, limits, Gone(self._store))
+            self._delivery = Delivery(self._store, limits, Gone(self._store), several=self._several)
         return self._delivery
 
     async def close(self) -> None:

@@ -32,6 +32,10 @@ class Turns:
         self._served: dict[int, tuple[int, int]] = {}
         self._round = 0
 
+    @property
+    def several(self) -> bool:
+        return len(self._tenants) > 1
+
     def know(self, tenants: Collection[int]) -> None:
         """All that there are; those that are new are visited next."""
         self.known = True

@@ -83,7 +83,7 @@ class Worker:
         channel = WorkerChannel(pool, keeping, settings.max_result_bytes)
         self._channel = channel
         self._outage = Outage()
-        self._delivery = Deliveries(keeping, settings, self._queues)
+        self._delivery = Deliveries(keeping, settings, self._queues, self._several_tenants)
         self._attempts = Attempts(
             *(keeping, settling, channel, tasks, self._delivery, settings, self._outage),
             lambda: self._worker,
@@ -260,6 +260,9 @@ class Worker:
     def _who_claims(self) -> int | None:
         """In whose name to claim; nobody's while too much is left to be settled."""
         return None if self._attempts.settler.unsettled > MOST_UNSETTLED else self._worker
+
+    def _several_tenants(self) -> bool:
+        return any(each.claimer.several for each in self._fetchers.values())
 
     # ── lease ───────────────────────────────────────────────────────────────
 

@@ -63,7 +63,12 @@ class Delivery:
     timeout: float | None = None  # each endpoint has its own
 
     def __init__(
-        self, store: Store, limits: Limits, on_gone: Gone, lookup: Lookup | None = None
+        self,
+        store: Store,
+        limits: Limits,
+        on_gone: Gone,
+        lookup: Lookup | None = None,
+        several: Callable[[], bool] = lambda: False,
     ) -> None:
         self._limits = limits
         self._on_gone = on_gone
@@ -72,6 +77,9 @@ class Delivery:
         # At most half of the slots for one host: another that answers must find one.
         at_once = max(1, min(limits.per_host, limits.slots // 2))
         self.hosts = Hosts(at_once, max(1, limits.slots // 4))
+        # If there are several tenants: at most three of four slots for one, whatever its hosts do.
+        self._several = several
+        self._shares = Hosts(max(1, limits.slots - limits.slots // 4), 1)
         self._session: aiohttp.ClientSession | None = None
 
     async def deliver(self, job: Job, claim: Claim) -> tuple[Outcome, Retry]:
@@ -89,12 +97,35 @@ class Delivery:
         if endpoint.tenant != claim.tenant:
             # Nothing makes such a job; something that did would be a way to another's secrets.
             return Failed("its endpoint is another tenant's", permanent=True), WEBHOOKS
-        host = self.hosts.of(endpoint.tenant, endpoint.to.place)
         try:
-            await host.enter()
+            if self._several():
+                outcome = await self._in_its_share(job, claim, endpoint, ahead)
+            else:
+                outcome = await self._when_there_is_room(job, claim, endpoint, ahead)
         except Busy as busy:
-            return Snoozed(busy.delay, str(busy)), endpoint.retry
-        return await self._attempt(job, claim, endpoint, host, ahead), endpoint.retry
+            outcome = Snoozed(busy.delay, str(busy))
+        return outcome, endpoint.retry
+
+    async def _in_its_share(
+        self, job: Job, claim: Claim, endpoint: Endpoint, ahead: float
+    ) -> Outcome:
+        share = self._shares.of(endpoint.tenant, "its tenant")
+        await share.enter()
+        began = time.monotonic()
+        try:
+            outcome = await self._when_there_is_room(job, claim, endpoint, ahead)
+        except BaseException:
+            share.abandoned()
+            raise
+        share.answered(time.monotonic() - began)
+        return outcome
+
+    async def _when_there_is_room(
+        self, job: Job, claim: Claim, endpoint: Endpoint, ahead: float
+    ) -> Outcome:
+        host = self.hosts.of(endpoint.tenant, endpoint.to.place)
+        await host.enter()
+        return await self._attempt(job, claim, endpoint, host, ahead)
 
     async def _attempt(
         self, job: Job, claim: Claim, endpoint: Endpoint, host: Host, ahead: float
