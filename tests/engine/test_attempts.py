@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from sexton import Job, Retry, Sexton, Snooze
 from sexton.domain.outcome import Failed, Snoozed
-from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, unknown_task
+from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Running, unknown_task
 from sexton.store.connection import Address
 
 from ..support import cpu_bound
@@ -231,3 +232,38 @@ async def test_idempotency_keys_of_two_installations_differ_and_stay_the_same_ov
     assert len(keys) == 4
     assert keys[0] == keys[1] != keys[2] == keys[3]
     assert all(str(ids[0]) in key for key in keys)
+
+
+async def test_nothing_is_kept_of_attempts_that_have_ended(app: Sexton) -> None:
+    """Neither by a cycle that only the collector sees, nor by one that it does not."""
+
+    @app.task
+    async def at_once() -> None: ...
+
+    @app.task
+    async def after_a_wait() -> None:
+        await asyncio.sleep(0)
+
+    @app.task(timeout="1m")
+    async def in_time() -> None:
+        await asyncio.sleep(0)
+
+    @app.task
+    def in_a_thread() -> None: ...
+
+    def left() -> int:
+        return sum(isinstance(each, asyncio.Task | Running) for each in gc.get_objects())
+
+    async with working(app) as worker:
+        before = left()
+        gc.disable()
+        try:
+            for task in (at_once, after_a_wait, in_time, in_a_thread):
+                finished = worker.finished
+                await app.enqueue_many([task.call() for _ in range(500)])
+                while worker.finished < finished + 500 or worker.health.running:
+                    await asyncio.sleep(0.01)
+                # asyncio keeps up to a hundred timers that were cancelled, and what they know.
+                assert left() < before + 200, task.name
+        finally:
+            gc.enable()

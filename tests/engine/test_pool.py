@@ -281,3 +281,46 @@ async def test_a_caller_who_is_slow_to_say_what_to_enqueue_is_not_taken_for_a_lo
 
     async with app:
         assert len(await app.enqueue_many(calls())) == 3500
+
+
+WHO = "select current_user || ' ' || current_setting('default_transaction_read_only')"
+STANDS = "set role sexton_tenant; set sexton.tenant = {}; set default_transaction_read_only = on"
+
+
+async def test_what_is_set_in_a_session_is_there_for_those_who_ask_for_it_and_nobody_else(
+    address: Address,
+) -> None:
+    pool = Pool(address, size=1)
+    me = await pool.fetch("select current_user")
+    plain = f"{me[0][0]} off"
+    for tenant in (7, 8, 8, 7):
+        async with pool.session(STANDS.format(tenant)) as connection:
+            assert await connection.fetchval(WHO) == "sexton_tenant on"
+            assert await connection.fetchval("select current_setting('sexton.tenant')") == str(
+                tenant
+            )
+    async with pool.transaction(ours=True, begin="begin read write; set local role none") as ours:
+        assert await ours.fetchval("show transaction_read_only") == "off"
+    async with pool.session(STANDS.format(7)) as connection:
+        assert await connection.fetchval(WHO) == "sexton_tenant on"
+    assert (await pool.fetch(WHO))[0][0] == plain
+    async with pool.session(STANDS.format(7)):
+        pass
+    async with pool.transaction() as theirs:
+        assert await theirs.fetchval(WHO) == plain
+    await pool.close()
+
+
+async def test_a_session_that_was_not_set_up_whole_is_not_used(address: Address) -> None:
+    pool = Pool(address, size=1)
+    with pytest.raises(asyncpg.InvalidParameterValueError):
+        async with pool.session("set role sexton_tenant; set role nosuchrole"):
+            pass
+    async with pool.session(STANDS.format(7)) as connection:
+        assert await connection.fetchval(WHO) == "sexton_tenant on"
+        slow = asyncio.create_task(connection.fetch("select pg_sleep(60)"))
+        await asyncio.sleep(0)
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+    assert "sexton_tenant" not in (await pool.fetch(WHO))[0][0]
+    await pool.close()

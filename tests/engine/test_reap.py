@@ -86,13 +86,40 @@ async def test_a_claim_whose_worker_vanished_in_the_middle_of_it_is_undone(
             ):
                 pass
             assert await worker.claim() == []
-            assert await worker.store.cluster.evict(3600) == 0
-            assert await worker.store.cluster.evict(0) == 1
+            assert await worker.store.cluster.evict(3600) == []
+            assert len(await worker.store.cluster.evict(0, 0)) == 1
             while not (claims := await worker.claim()):
                 pass
             assert [claim.id for claim in claims] == [job.id]
         assert await application.fetchval("select 1") == 1
         await application.close()
+
+
+async def test_a_long_transaction_that_is_about_to_use_a_statement_of_ours_is_left_alone(
+    address: Address, database_url: str
+) -> None:
+    """A client reads how a statement is described before it sends what is to be put in."""
+    async with hands(address) as worker:
+        with contextlib.closing(psycopg.Connection.connect(database_url)) as application:
+            application.execute("select sexton.enqueue('t')")
+            pid = application.info.backend_pid
+            age = "select extract(epoch from clock_timestamp() - xact_start)::float8 "
+            while (
+                old := await worker.value(f"{age} from pg_stat_activity where pid = $1", pid)
+            ) < 2:
+                pass
+            line = application.pgconn
+            line.enter_pipeline_mode()
+            line.send_prepare(b"one", sql.statement("enqueue_one", "sexton").encode())
+            line.send_flush_request()
+            line.flush()
+            while not await worker.value(
+                "select exists (select from pg_stat_activity where pid = $1 and state = 'active' "
+                "and wait_event = 'ClientRead')",
+                pid,
+            ):
+                pass
+            assert await worker.store.cluster.evict(old - 0.5, old - 0.5) == []
 
 
 async def test_what_dies_with_its_worker_is_counted_by_who_reaps_it(address: Address) -> None:

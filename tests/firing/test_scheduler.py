@@ -191,6 +191,20 @@ async def test_an_edit_that_takes_its_time_holds_up_only_its_own_schedule(app: S
         )
 
 
+async def test_a_fire_that_takes_longer_than_a_lease_is_not_taken_for_a_session_that_vanished(
+    database_url: str,
+) -> None:
+    app = Sexton(database_url, node_lease=1, poll=1, patience=20)
+    async with living(app) as live:
+        await live.connection.execute(
+            "create function slow() returns trigger language plpgsql as "
+            "$$ begin perform pg_sleep(2.5); return new; end $$; "
+            "create trigger slow before insert on sexton.job for each row execute function slow()"
+        )
+        id = await live.add(await live.soon(), when={"every": 600}, policy=ALLOW)
+        assert await live.decided(id, 1) == ["fired"]
+
+
 async def test_firing_does_not_wait_for_what_else_the_node_does(app: Sexton) -> None:
     """A new rule is read while a statement of the keeping takes its time."""
     async with living(app) as live:

@@ -75,7 +75,7 @@ class Call:
         self.principal = await self.service.access.principal(scope, dict(scope["headers"]))
 
     async def look(self, work: Work) -> Response:
-        """Answer from what one statement tells."""
+        """Answer from statements that need not agree, of which there is mostly one."""
         with at_most(STEPS):
             async with self.service.glance(self.principal) as desk:
                 answer = await work(desk)

@@ -43,6 +43,8 @@ class Service:
         self.store = Store(pool, app.settings.schema, app.clock)
         self.access = Access(owner.keys, app.settings.api_host)
         self.limits = Limits()
+        # Whether sessions of the pool may be set up for good: `running` finds out, for its own.
+        self._keeps_sessions = False
         self._turns = Turns(pool.use.size, self.patience)
         self.settled = Tally()  # what was settled from afar, by outcome
         self.rulebook = Rulebook()  # rules have no owner
@@ -62,6 +64,7 @@ class Service:
             try:
                 await demand_role(client.store, client.pool)
                 service = cls(app, pool, client.store)
+                service._keeps_sessions = await pool.is_direct()
                 tasks = [asyncio.create_task(each) for each in service._loops(client.address)]
                 try:
                     yield service
@@ -80,7 +83,7 @@ class Service:
 
         What a transaction would set for its time is kept in the session, for whoever looks next.
         """
-        if self.pool.address.pooler:  # the next statement may meet another session
+        if not self._keeps_sessions:
             async with self.transaction(principal, read_only=True) as desk:
                 yield desk
             return

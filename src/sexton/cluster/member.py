@@ -245,8 +245,8 @@ class Member:
         """Nothing of ours is locked for longer than a statement takes, unless by accident."""
         self._evict_at = time.monotonic() + self._lease / 3
         try:
-            if evicted := await cluster.evict(self._lease):
-                log.warning("%d sessions held up others for a lease: ended", evicted)
+            for ended in await cluster.evict(self._lease):
+                log.warning("ended: %s", ended)
         except Exception as error:
             self._say("sessions that hold up the cluster could not be ended", error)
 

@@ -50,7 +50,7 @@ LONGEST_TURN = 0.005
 Why = Literal["timeout", "cancelled", "lease", "shutdown"]
 
 
-class Running(msgspec.Struct, gc=False):
+class Running(msgspec.Struct):
     """A claim that is being run here."""
 
     claim: Claim
@@ -291,6 +291,8 @@ class Executor:
     def _end(self, running: Running, outcome: Outcome, retry: Retry) -> None:
         if running.timer is not None:
             running.timer.cancel()
+        # A task's context knows what runs in it: without this they would keep each other.
+        running.handle = running.timer = None
         if running.began:  # or else its turn is timed
             self.ran.add(running.claim.task, self._loop.time() - running.began)
         if running.job is not None and running.job.carried and isinstance(outcome, Succeeded):

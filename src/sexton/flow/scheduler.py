@@ -260,6 +260,7 @@ class Scheduler:
     def _owned_changed(self, owned: Owned | None) -> None:
         if owned is not None:
             self.started.set()
+        self._refused = 0
         self._wake.set()
 
     def _heard(self, payload: str | None) -> None:

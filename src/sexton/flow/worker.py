@@ -295,14 +295,14 @@ class Worker:
         if self._keeper.trusted and (
             time.monotonic() - self._keeper.steady_since >= self._settings.lease
         ):
-            if evicted := await self._store.cluster.evict(self._settings.lease):
-                log.warning("%d sessions held up others for a lease: ended", evicted)
             everything = time.monotonic() >= self._next_great_reap
             gone_for = None if everything else reap.GONE_LATELY
             count = self._attempts.settler.count
             self.reaped += await reap.run_once(self._store, gone_for, count)
             if everything:
                 self._next_great_reap = time.monotonic() + reap.GONE_LATELY
+            for ended in await self._store.cluster.evict(self._settings.lease):
+                log.warning("ended: %s", ended)
 
     async def _revive(self) -> None:
         """The embedded server has nobody but its users to start it again after a crash."""

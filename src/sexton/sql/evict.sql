@@ -1,25 +1,42 @@
 -- End the sessions that hold up others: a client that was stopped or cut off within its transaction, or
 -- while it was to take its answer, keeps what it has locked until the server learns of it, which may
--- take hours.
--- $1 longer than (s)
+-- take hours. Whoever is waited for has not stirred since: a statement that runs is nobody's victim.
+-- $1 not for longer than (s)  $2 the same, where applications may have a part in it
 -- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes. What is
 -- due may be locked by a person too, however long that takes: so only if our own statement was the last.
 -- Jobs are enqueued by our statements in transactions of applications: there only one that never ended.
-select activity.pid, pg_terminate_backend(activity.pid) as ended
+-- Each array is made once, and not before somebody has been silent for so long.
+select activity.pid, activity.usename, activity.application_name, left(activity.query, 60) as query,
+    pg_terminate_backend(activity.pid) as ended
 from pg_stat_activity as activity
 where activity.pid <> pg_backend_pid()
-    and activity.datname = current_database() and pg_has_role(activity.usesysid, 'usage')
-    and activity.xact_start < clock_timestamp() - $1::double precision * interval '1 second'
-    and exists (
-        select from pg_locks as held
-        where held.pid = activity.pid and held.granted
-            and held.database = (select oid from pg_database where datname = current_database())
-            and held.mode in ('RowShareLock', 'RowExclusiveLock')
-            and (
-                held.relation in (
-                    'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)
-                or activity.wait_event_type = 'Client' and activity.query like '-- sexton.%'
-                and (
-                    held.relation = 'sexton.due'::regclass
-                    or held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)
-                    and activity.state = 'active')))
+    and activity.datname = current_database()
+    and activity.wait_event_type = 'Client'
+    and activity.xact_start is not null
+    and activity.state_change < clock_timestamp() - $1::double precision * interval '1 second'
+    and pg_has_role(activity.usesysid, 'usage')
+    and (current_setting('is_superuser') = 'on'
+        or not (select rolsuper from pg_roles where pg_roles.oid = activity.usesysid))
+    and (
+        activity.pid = any (array(
+            select held.pid
+            from pg_locks as held
+            where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
+                and held.database = (select oid from pg_database where datname = current_database())
+                and held.relation in (
+                    'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)))
+        or activity.state_change < clock_timestamp() - $2::double precision * interval '1 second'
+        and starts_with(activity.query, '-- sexton.')
+        and (
+            activity.pid = any (array(
+                select held.pid
+                from pg_locks as held
+                where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
+                    and held.database = (select oid from pg_database where datname = current_database())
+                    and held.relation = 'sexton.due'::regclass))
+            or activity.state = 'active' and activity.pid = any (array(
+                select held.pid
+                from pg_locks as held
+                where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
+                    and held.database = (select oid from pg_database where datname = current_database())
+                    and held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))

@@ -1,5 +1,7 @@
 -- The most common settlement, for a whole batch: succeeded, and nothing to say about it.
 -- A fence belongs to one claim of one job, so ids and fences need not be paired to be checked.
+-- They are looked for in a hash, which PostgreSQL makes of a subquery that is not itself the condition,
+-- and not of a parameter: one after the other they took a seventh of the statement.
 -- $1 ids  $2 fences  $3 now
 -- Returns the claims that were still ours, or null if all were.
 -- Keys are looked up one by one, for the reason that is told in `settle`.

@@ -7,6 +7,9 @@ from datetime import datetime
 from sexton.domain.partition import PARTITIONS
 from sexton.store.statements import Statements
 
+# Somebody may be busy for so long (s) between two statements of one transaction.
+THINKING = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
@@ -72,6 +75,20 @@ class LeaderView:
     term: int
     leads: bool
     elected_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A session that was ended because others waited for it."""
+
+    pid: int
+    user: str
+    application: str
+    statement: str
+
+    def __str__(self) -> str:
+        name = self.statement.partition("\n")[0]
+        return f"session {self.pid} of {self.user} ({self.application}) held up others: {name}"
 
 
 class Cluster:
@@ -166,9 +183,13 @@ class Cluster:
         )
         return assigned
 
-    async def evict(self, after: float) -> int:
-        """End the sessions that have held on to the cluster's rows for longer than that."""
-        return len(await self._run.rows("evict", after))
+    async def evict(self, after: float, at_others: float | None = None) -> list[Evicted]:
+        """End the sessions that have kept rows locked, without a sign of life, for so long: rows
+        of the cluster, and, longer than a busy process may think, those of schedules and jobs.
+        """
+        patience = max(after, THINKING) if at_others is None else at_others
+        rows = await self._run.rows("evict", after, patience)
+        return [Evicted(*row[:4]) for row in rows if row["ended"]]
 
     async def nodes(self) -> list[NodeView]:
         return [NodeView(**row) for row in await self._run.rows("nodes", self._run.now())]

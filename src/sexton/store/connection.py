@@ -1,6 +1,7 @@
 """Opening connections, and telling a lost server from a wrong statement."""
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ ENGINE_SETTINGS = {
 # A peer that vanished without a word is noticed after 25 seconds, on either side.
 _ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 _ALIVE_HERE = (
-    ("TCP_KEEPIDLE", 10),
+    ("TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE", 10),
     ("TCP_KEEPINTVL", 5),
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 25_000),  # what was sent and never acknowledged, in ms
@@ -140,16 +141,18 @@ class Address:
 
     __repr__ = __str__
 
-    def options(self, *, engine: bool) -> dict[str, Any]:
-        """What asyncpg's connect and create_pool have in common."""
+    def options(self, *, engine: bool, bare: bool = False) -> dict[str, Any]:
+        """What asyncpg's connect wants; `bare`: with nothing that a pooler would not know."""
         options: dict[str, Any] = {"dsn": self.url, "timeout": self.patience}
         if self.pooler:
             # Behind a transaction pooler the next statement may meet another session.
             options["statement_cache_size"] = 0
         else:
             options["server_settings"] = {"application_name": "sexton"}
+            if not bare:
+                options["server_settings"] |= _ALIVE
             if engine:
-                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION | _ALIVE
+                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION
         return options
 
 
@@ -157,18 +160,17 @@ def _keep_alive(at: socket.socket | None) -> None:
     """What waits for an answer without a limit of its own, as a user's statement, ends too."""
     if at is None or at.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    at.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _ALIVE_HERE:
-        if hasattr(socket, name):  # not everywhere
-            at.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    with contextlib.suppress(OSError):  # it is gone already, which its reader will notice
+        at.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE_HERE:
+            if hasattr(socket, name):  # not everywhere
+                at.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
     """One connection, or an error that says what to do."""
     try:
-        connection = await asyncpg.connect(
-            **address.options(engine=engine), connection_class=Session
-        )
+        connection = await _open(address, engine)
         if address.pooler:
             await _learn_types(connection, address.patience)
         return connection
@@ -185,6 +187,17 @@ async def connect(address: Address, *, engine: bool) -> asyncpg.Connection:
         ) from error
     except _LOST as error:
         raise Unavailable(f"cannot reach PostgreSQL at {address}: {say(error)}") from error
+
+
+async def _open(address: Address, engine: bool) -> asyncpg.Connection:
+    try:
+        return await asyncpg.connect(**address.options(engine=engine), connection_class=Session)
+    except asyncpg.ProtocolViolationError as error:
+        if engine or "startup parameter" not in str(error):
+            raise
+        # A pooler that nobody told us of, which some statements can do with.
+        options = address.options(engine=False, bare=True)
+        return await asyncpg.connect(**options, connection_class=Session)
 
 
 async def _learn_types(connection: asyncpg.Connection, patience: float) -> None:

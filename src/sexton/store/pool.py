@@ -53,7 +53,7 @@ class Pool(Guarded):
         return Use(self._size, self._open, len(self._idle), len(self._waiting))
 
     async def fetch(self, query: str, *args: Any) -> list[Row]:
-        connection = await self._take()
+        connection = await self._take_plain()
         try:
             rows: list[Row] = await connection.fetch(query, *args, timeout=self.address.patience)
         except BaseException as error:
@@ -64,7 +64,7 @@ class Pool(Guarded):
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
-        connection = await self._take()
+        connection = await self._take_plain()
         try:
             yield connection
         except BaseException as error:
@@ -96,12 +96,12 @@ class Pool(Guarded):
         """A transaction for a caller's own statements, and for whatever else is done in it.
 
         What they set in the session does not outlast it, unless every statement is `ours`. It may
-        begin with what is set in it only, in one round trip.
+        begin with what is set in it only, in one round trip: with all that a `session` may be set.
         """
         patience = self.address.patience
         theirs: Exception | None = None
         sound = True
-        connection = await self._take()
+        connection = await (self._take_plain() if begin is None else self._take())
         try:
             transaction = connection.transaction() if begin is None else _Begun(connection, begin)
             async with asyncio.timeout(patience):  # a half-open one shows here
@@ -128,6 +128,32 @@ class Pool(Guarded):
             self._clean(connection)
         if theirs is not None:
             raise theirs
+
+    async def is_direct(self) -> bool:
+        """Whether a session is ours for as long as we have it: no pooler stands between, not even
+        one that nobody told us of."""
+        if self.address.pooler:
+            return False
+        async with self._connection() as connection:
+            try:
+                pid = await connection.fetchval(
+                    "select pg_backend_pid()", timeout=self.address.patience
+                )
+            except asyncpg.PostgresError:
+                return False
+            return bool(pid == connection.get_server_pid())
+
+    async def _take_plain(self) -> asyncpg.Connection:
+        """One in whose session nothing is set."""
+        connection = await self._take()
+        if connection.stands is not None:
+            try:
+                await connection.reset(timeout=self.address.patience)
+            except BaseException as error:
+                self._give_back_after(connection, error)
+                raise
+            connection.stands = None
+        return connection
 
     async def _take(self) -> asyncpg.Connection:
         while self._idle:

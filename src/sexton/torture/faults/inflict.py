@@ -27,6 +27,7 @@ class Inflictor:
         self._grace = grace
         self._leader = _LEADER.format(schema, schema)
         self._standing: dict[str, int] = {}  # which fault has the proxy of whom
+        self._out: set[str] = set()  # of whom there is an outage: nobody else ends it
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -92,7 +93,7 @@ class Inflictor:
         return self._stand.of("node")[0].name
 
     async def _up(self, process: Process) -> None:
-        if not process.alive:
+        if not process.alive and process.name not in self._out:
             await process.start()
 
     # ── processes ───────────────────────────────────────────────────────────
@@ -112,19 +113,27 @@ class Inflictor:
     async def _rolling(self, planned: Planned) -> None:
         """One after the other, the next when the one before is ready."""
         for process in self._family(planned.target):
+            if process.name in self._out:
+                continue
             await process.cont()
             try:
                 took = await process.term(self._grace + END_WITHIN)
                 self._log.note("ended", process.name, after=round(took, 3), code=process.code)
             finally:
                 await self._up(process)
-            await process.wait_ready(READY_WITHIN, kept=True)
+            if process.name not in self._out:
+                await process.wait_ready(READY_WITHIN, kept=True)
 
     async def _outage(self, planned: Planned) -> None:
         family = self._family(planned.target)
-        for process in family:
-            await process.kill9()
-        await asyncio.sleep(planned.for_s)
+        names = {process.name for process in family}
+        self._out |= names
+        try:
+            for process in family:
+                await process.kill9()
+            await asyncio.sleep(planned.for_s)
+        finally:
+            self._out -= names
         for process in family:
             await self._up(process)
 
