@@ -1,0 +1,1 @@
+"""Mutants of the engine, and whether the torture rig notices each of them."""

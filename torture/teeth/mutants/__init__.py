@@ -1,0 +1,14 @@
+"""Every mutant, by what it is about."""
+
+from torture.teeth.mutant import Mutant
+from torture.teeth.mutants import claims, clocks, enqueues, fires, leases, retries
+
+ALL: tuple[Mutant, ...] = (
+    *claims.MUTANTS,
+    *leases.MUTANTS,
+    *fires.MUTANTS,
+    *clocks.MUTANTS,
+    *retries.MUTANTS,
+    *enqueues.MUTANTS,
+)
+BY_NAME = {each.name: each for each in ALL}

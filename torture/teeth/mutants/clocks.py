@@ -1,0 +1,40 @@
+"""Whose clock counts."""
+
+from torture.teeth.mutant import Change, Mutant
+
+MUTANTS = (
+    Mutant(
+        "statements by the clock of the host",
+        "Tells the database what time it is.",
+        [
+            Change(
+                "store/statements.py",
+                "        return self._clock() if self._clock else None\n",
+                "        return self._clock() if self._clock else datetime.now(UTC)\n",
+            ),
+            Change(
+                "store/statements.py",
+                "from datetime import datetime\n",
+                "from datetime import UTC, datetime\n",
+            ),
+        ],
+        begins=10,
+    ),
+    Mutant(
+        "fires by the clock of the host",
+        "Fires when the node's clock says so, and believes it in the database.",
+        [
+            Change(
+                "flow/scheduler.py",
+                "            now = self.member.database_now().timestamp()\n            end =",
+                "            now = time.time()\n            end =",
+            ),
+            Change(
+                "sql/migrations/0005_tenants.sql",
+                "            and due.next_fire_at <= coalesce(at, clock_timestamp())\n",
+                "",
+            ),
+        ],
+        begins=10,
+    ),
+)
