@@ -45,9 +45,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = inspect.signature(function).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    marked = pyfuncitem.get_closest_marker("timeout")
+    longest = LONGEST_TEST if marked is None else 0.9 * marked.args[0]
 
     async def bounded() -> None:
-        async with asyncio.timeout(LONGEST_TEST):
+        async with asyncio.timeout(longest):
             await function(**arguments)
 
     asyncio.run(bounded())

@@ -17,7 +17,7 @@ SMALL = Size(nodes=3, workers=2, apis=1, fires_per_second=30.0, enqueues_per_sec
 @pytest.mark.timeout(900)
 async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     """About two minutes; `make torture` is the same for a quarter of an hour."""
-    asked = Asked(tmp_path / "run", SEED, 45.0, None, SMALL)
+    asked = Asked(tmp_path / "run", SEED, 35.0, None, SMALL)
     report = await perform(asked, say=lambda _: None)
     assert report.clean, "\n".join(report.lines())
     checked = {each["name"]: each["checked"] for each in report.verdict["invariants"]}

@@ -39,12 +39,15 @@ def main() -> int:
     chosen = [BY_NAME[name] for name in given.only] if given.only else ALL
     trials = Trials(say, control=not given.no_control)
     outcomes: list[Outcome] = []
+    told = 0  # of the controls
     try:
         for mutant in chosen:
             outcomes.append(trials.hold(mutant))
             say(outcomes[-1].line)
             if given.record:
-                report.record(outcomes[-1:], trials.controls.values(), [*BY_NAME])
+                controls = [*trials.controls.values()]
+                report.record(outcomes[-1:], controls[told:], [*BY_NAME])
+                told = len(controls)
     except KeyboardInterrupt:
         say("stopped; nothing was left behind")
         return 130
