@@ -65,6 +65,8 @@ async def test_ten_triggers_at_one_instant_are_ten_jobs(address: Address) -> Non
         await d.add(every=60)
         jobs = await asyncio.gather(*(d.schedules.trigger("beat") for _ in range(10)))
         assert len(set(jobs)) == len({at for at, _, _ in await d.ledger()}) == 10
+        early = await d.hands.rows("select from sexton.fire where decided_at < fire_at")
+        assert not early, "even where the instant was moved off a whole millisecond"
 
 
 @pytest.mark.parametrize("verb", ["update", "pause", "cancel"])

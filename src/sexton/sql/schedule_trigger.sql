@@ -43,8 +43,9 @@ moved as (
 decided as (
     insert into sexton.fire (
         schedule_id, fire_at, scheduled_at, decided_at, job_id, decision, kind)
-    select asked.schedule_id, asked.fire_at, asked.fire_at, asked.now, asked.job_id, 'fired',
-        'trigger'
+    select asked.schedule_id, asked.fire_at, asked.fire_at,
+        greatest(asked.now, asked.fire_at),  -- nothing is decided before its instant
+        asked.job_id, 'fired', 'trigger'
     from asked
 ),
 made as (
