@@ -5,7 +5,16 @@
 -- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes. What is
 -- due may be locked by a person too, however long that takes: so only if our own statement was the last.
 -- Jobs are enqueued by our statements in transactions of applications: there only one that never ended.
--- Each array is made once, and not before somebody has been silent for so long.
+-- Locks are not looked at before somebody has been silent for so long, and then once.
+with held as materialized (
+    select pg_locks.pid, pg_locks.relation::regclass as relation
+    from pg_locks
+    where pg_locks.granted and pg_locks.mode in ('RowShareLock', 'RowExclusiveLock')
+        and pg_locks.database = (select oid from pg_database where datname = current_database())
+        and pg_locks.relation in (
+            'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass,
+            'sexton.due'::regclass, 'sexton.job'::regclass, 'sexton.worker'::regclass)
+)
 select activity.pid, activity.usename, activity.application_name, left(activity.query, 60) as query,
     pg_terminate_backend(activity.pid) as ended
 from pg_stat_activity as activity
@@ -19,24 +28,14 @@ where activity.pid <> pg_backend_pid()
         or not (select rolsuper from pg_roles where pg_roles.oid = activity.usesysid))
     and (
         activity.pid = any (array(
-            select held.pid
-            from pg_locks as held
-            where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
-                and held.database = (select oid from pg_database where datname = current_database())
-                and held.relation in (
-                    'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)))
+            select held.pid from held
+            where held.relation in (
+                'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)))
         or activity.state_change < clock_timestamp() - $2::double precision * interval '1 second'
         and starts_with(activity.query, '-- sexton.')
         and (
             activity.pid = any (array(
-                select held.pid
-                from pg_locks as held
-                where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
-                    and held.database = (select oid from pg_database where datname = current_database())
-                    and held.relation = 'sexton.due'::regclass))
+                select held.pid from held where held.relation = 'sexton.due'::regclass))
             or activity.state = 'active' and activity.pid = any (array(
-                select held.pid
-                from pg_locks as held
-                where held.granted and held.mode in ('RowShareLock', 'RowExclusiveLock')
-                    and held.database = (select oid from pg_database where datname = current_database())
-                    and held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))
+                select held.pid from held
+                where held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))
