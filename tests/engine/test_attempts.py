@@ -116,13 +116,13 @@ async def test_retries_and_snoozes_come_at_their_time_and_not_with_the_poll(
 
 
 async def test_the_time_of_a_process_task_begins_when_it_has_a_process(app: Sexton) -> None:
-    nap = app.task(process=True, timeout=2, retry=Retry(max_attempts=1))(cpu_bound.nap)
+    nap = app.task(process=True, timeout=4, retry=Retry(max_attempts=1))(cpu_bound.nap)
     async with working(app) as worker:
         children = worker._attempts.executor._processes._limit
-        enqueued = await app.enqueue_many([nap.call(0.5) for _ in range(6 * children)])
+        enqueued = await app.enqueue_many([nap.call(0.75) for _ in range(6 * children)])
         jobs = [await ended(app, each.id) for each in enqueued]
-    assert {job.state for job in jobs} == {"succeeded"}, "the last of them waited for 2.5 s"
-    assert min(job.result for job in jobs) > 1, "each had its two seconds when it began"
+    assert {job.state for job in jobs} == {"succeeded"}, "the last of them waited for 3.75 s"
+    assert min(job.result for job in jobs) > 1, "each had its four seconds when it began"
 
 
 async def test_a_delayed_or_redriven_job_of_an_unknown_task_is_put_back(

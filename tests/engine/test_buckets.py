@@ -20,7 +20,7 @@ from ..support.hands import Hands, hands
 from .test_claim import At
 
 # A waiting DROP holds up whoever comes after it for its lock_timeout of 0.2 s; not for longer.
-BRIEFLY = 5.0
+BRIEFLY = 20.0
 
 
 @asynccontextmanager

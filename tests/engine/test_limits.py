@@ -105,7 +105,7 @@ async def test_a_hundred_thousand_keys_that_are_not_due_cost_a_claim_nothing(
         found = time.perf_counter() - began
         assert [each.id for each in claims] == [last]
         # A walk over all keys takes seconds.
-        assert max(empty, found) < 0.2
+        assert max(empty, found) < 1.0
 
 
 async def test_a_crowd_of_full_keys_is_walked_over_a_little_at_a_time(address: Address) -> None:

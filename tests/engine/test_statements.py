@@ -14,8 +14,8 @@ from sexton.store.migrations import migrate
 
 
 @pytest.mark.parametrize("name", sql.names())
-async def test_every_statement_prepares(name: str, database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
+async def test_every_statement_prepares(name: str, module_database_url: str) -> None:
+    connection = await asyncpg.connect(module_database_url)
     try:
         text = sql.statement(name, "sexton")
         prepared = await connection.prepare(text)

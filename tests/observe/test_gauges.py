@@ -129,7 +129,7 @@ async def test_many_live_jobs_are_estimated_in_a_time_that_does_not_grow(
     began = time.perf_counter()
     await store.gauges.jobs_sampled()
     await store.gauges.ages()
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 5
     # When there are few again, they are counted again.
     await execute(address, "delete from sexton.job where id % 100 <> 0")
     gauges._looked_at = -observed.EVERY

@@ -36,6 +36,11 @@ class Run:
         }
         self.change(at, "job", "I", id, now={**now, **given})
 
+    def worker(self, at: float, id: int) -> None:
+        began = BEGINS + round(at * SECOND)
+        now = {"name": f"w{id}", "pid": id, "started": began, "lease": began, "gone": None}
+        self.change(at, "worker", "I", id, now=now)
+
     def claim(self, at: float, id: int, fence: int, due: float) -> None:
         stood = {"fence": 0, "by": None, "attempt": 0, "due": BEGINS + round(due * SECOND)}
         more = {"after": None, "tenant": 1, "cancel": False}

@@ -198,6 +198,35 @@ def test_a_tenant_that_never_has_its_turn_starves(run: Run) -> None:
     assert "other tenants" in what
 
 
+@pytest.mark.parametrize(
+    ("gone", "why", "told"),
+    [
+        (3, "lost", "which is gone"),
+        (99, "left", "which has left"),
+        (None, None, "whose lease is over"),
+    ],
+)
+def test_a_job_of_a_worker_that_is_no_more_is_not_left_behind(
+    run: Run, gone: int | None, why: str | None, told: str
+) -> None:
+    """Lost while there was time to reap; left with its job; silent, and never declared lost."""
+    run.run |= {"ready_at": BEGINS + 4 * SECOND, "stopped_at": BEGINS + 100 * SECOND}
+    run.worker(0, 1)
+    run.job(1, 1)
+    run.claim(2, 1, 1, due=1)
+    lease = BEGINS + 110 * SECOND
+    assert not _violations(run, "nothing-starves"), "it lives, and so does its job"
+    if gone is None:
+        lease = BEGINS + 50 * SECOND
+    else:
+        was = {"lease": lease, "renewed": BEGINS, "gone": None}
+        over = BEGINS + gone * SECOND
+        run.change(gone, "worker", "U", 1, was=was, now={"lease": lease, "gone": over, "why": why})
+    run.dumps["worker"] = [{"id": 1, "lease": lease, "gone": gone}]
+    [what] = _violations(run, "nothing-starves")
+    assert what == f"job 1 is still held by worker w1, {told}"
+
+
 def test_misfires_beyond_the_rate_are_seen(run: Run) -> None:
     def fires(many: int, from_: float, over: float) -> None:
         for nth in range(many):

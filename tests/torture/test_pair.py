@@ -192,7 +192,7 @@ from pg_stat_activity where state = 'idle in transaction' and application_name =
 
 
 async def _held_again(pair: Pair) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     async with pair.primary.session() as session:
         while await session.fetchval(HELD) != [True, True]:
             assert time.monotonic() < deadline, "a transaction is not opened again"
@@ -201,7 +201,7 @@ async def _held_again(pair: Pair) -> None:
 
 async def _gets_in(pair: Pair) -> None:
     """Backends take a moment to go after their clients."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         try:
             await (await asyncpg.connect(pair.url())).close()

@@ -233,19 +233,22 @@ async def test_a_server_that_vanished_without_a_word_is_not_told_of(
         await is_ended(asking)
 
 
+async def asked(connection: asyncpg.Connection) -> float:
+    """How long a question took."""
+    began = time.monotonic()
+    await connection.execute("select 1")
+    return time.monotonic() - began
+
+
 async def test_latency_is_added_and_keeps_the_order(server: Postgres, database_url: str) -> None:
     async with way(server, database_url) as there:
         connection = await there.connect()
         await there.proxies.set("one", Latency(100, 50))
-        began = time.monotonic()
-        await connection.execute("select 1")
-        assert 0.2 <= time.monotonic() - began < 5
+        assert await asked(connection) >= 0.2
         rows = await connection.fetch("select n from generate_series(1, 20000) as n")
         assert [row["n"] for row in rows] == list(range(1, 20001))
         await there.proxies.set("one", None)
-        began = time.monotonic()
-        await connection.execute("select 1")
-        assert time.monotonic() - began < 0.2
+        assert min([await asked(connection) for _ in range(5)]) < 0.2
 
 
 async def test_a_reply_is_lost_only_after_the_commit(server: Postgres, database_url: str) -> None:

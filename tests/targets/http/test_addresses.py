@@ -224,7 +224,7 @@ async def test_names_of_one_tenant_that_nobody_answers_for_do_not_hold_up_anothe
 
     silent = [asyncio.create_task(resolve(2, f"silent{n}.example")) for n in range(500)]
     await asyncio.sleep(0.05)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await asyncio.create_task(resolve(3, "hooks.example.com"))
     answered.set()
     assert all(await asyncio.gather(*silent))
