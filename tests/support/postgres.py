@@ -67,7 +67,7 @@ class Postgres:
         await migrate(Address(self.url(TEMPLATE)), "sexton")
 
     def create_database(self, name: str, template: str = TEMPLATE) -> str:
-        asyncio.run(self._admin(f"create database {name} template {template}"))
+        asyncio.run(self._admin(f"create database {name} template {template} strategy file_copy"))
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
