@@ -129,9 +129,7 @@ async def test_a_key_that_was_used_says_when(api: Served) -> None:
 # ── ending them ─────────────────────────────────────────────────────────────
 
 
-async def test_an_expired_key_opens_nothing(
-    api: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_expired_key_opens_nothing(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.api.access.BELIEVED_FOR", 60.0)
     past = datetime.now(UTC) - timedelta(seconds=1)
     async with api.client(await api.key("admin", expires_at=past)) as http:
