@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import asyncpg
 import pytest
@@ -149,6 +150,30 @@ async def test_terminated_backends_are_replaced_and_nobody_is_lost(address: Addr
         await cluster.settled(*seats)
         assert nodes == {seat.member.owned.node for seat in seats if seat.member.owned}
         await connection.close()
+
+
+async def test_a_node_that_is_lost_as_soon_as_it_joins_joins_less_and_less_often(
+    address: Address,
+) -> None:
+    connection = await asyncpg.connect(address.url)
+    await connection.execute(
+        "create function lose() returns trigger language plpgsql as $$ begin "
+        "new.gone_at := clock_timestamp(); new.gone_why := 'lost'; return new; end $$"
+    )
+    await connection.execute(
+        "create trigger lose before insert on sexton.node for each row execute function lose()"
+    )
+    async with table(address) as cluster:
+        cluster.join()
+        while await connection.fetchval("select count(*) from sexton.node") < 5:
+            await asyncio.sleep(0.05)
+        await connection.execute("drop trigger lose on sexton.node")
+        while await connection.fetchval("select count(*) from sexton.ownership") < 1:
+            await asyncio.sleep(0.05)
+    rows = await connection.fetch("select started_at from sexton.node order by id limit 5")
+    gaps = [(b[0] - a[0]).total_seconds() for a, b in pairwise(rows)]
+    assert [gap >= low for gap, low in zip(gaps, (0.05, 0.1, 0.2, 0.4), strict=True)] == [True] * 4
+    await connection.close()
 
 
 async def test_half_open_connections_are_given_up_in_time_to_keep_the_lease(

@@ -146,11 +146,18 @@ class Member:
         if self._listen is not None:
             self._listener = Listener(self._listen, self._schema, self._heard, self._address)
             listening = asyncio.create_task(self._listener.run(self._stop))
+        rejoining = Backoff(self._lease / 3)
         try:
             while not self._stop.is_set():
                 node = await self._register(cluster)
-                if node is not None:
-                    await self._attend(cluster, node)
+                if node is None:
+                    break
+                before = self.renewed
+                await self._attend(cluster, node)
+                if self.renewed > before:
+                    rejoining.clear()
+                else:  # whatever keeps declaring us lost, it is not to fill the table of nodes
+                    await wait(self._stop, rejoining.next())
         finally:
             self._stand(None)
             if listening is not None:

@@ -4,18 +4,13 @@ from torture.teeth.mutant import Change, Mutant
 
 MUTANTS = (
     Mutant(
-        "statements by the clock of the host",
-        "Tells the database what time it is.",
+        "claims by the clock of the host",
+        "Tells the database what time it is when it claims.",
         [
             Change(
-                "store/statements.py",
-                "        return self._clock() if self._clock else None\n",
-                "        return self._clock() if self._clock else datetime.now(UTC)\n",
-            ),
-            Change(
-                "store/statements.py",
-                "from datetime import datetime\n",
-                "from datetime import UTC, datetime\n",
+                "store/claims.py",
+                "priorities, since, AGEING, self._run.now()\n",
+                "priorities, since, AGEING, datetime.now(UTC)\n",
             ),
         ],
         begins=10,
