@@ -11,7 +11,8 @@ import pytest
 
 from sexton import __version__
 from sexton.cli.locate import locate
-from sexton.cli.main import global_first
+from sexton.cli.main import exit_code, global_first
+from sexton.cli.output import ExitCode
 from sexton.errors import ConfigurationError
 
 from .conftest import PATIENCE, PROGRAM, SHOP, Cli
@@ -61,6 +62,13 @@ def test_a_server_that_is_not_there_is_exit_code_3_and_one_line(embedded_cli: Cl
     assert (told.code, "Traceback" in told.err) == (3, True)
     folder = embedded_cli("migrate", "--data-folder", "/proc/nothing/here")
     assert (folder.code, folder.err.count("\n")) == (3, 1)
+
+
+def test_a_connection_that_is_cut_in_mid_statement_is_a_server_that_is_not_there() -> None:
+    """Whoever supervises a worker is to start it again, not to look for a mistake on its line."""
+    cut = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+    assert exit_code(cut) == ExitCode.UNAVAILABLE
+    assert exit_code(asyncpg.UndefinedTableError("no such table")) == ExitCode.USAGE
 
 
 def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:

@@ -101,8 +101,8 @@ async def test_a_node_whose_loop_hangs_gives_its_partitions_away_until_it_turns_
     database_url: str,
 ) -> None:
     async with fleet(database_url) as nodes:
-        hanging = nodes.start(lease=1, hang=4)
-        nodes.start(lease=1)
+        hanging = nodes.start(lease=2, hang=8)
+        nodes.start(lease=2)
         await nodes.evenly(2)
         node, _ = await nodes.node_of(hanging)
         hanging.signal(signal.SIGUSR1)

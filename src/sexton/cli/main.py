@@ -39,7 +39,8 @@ from sexton.cli import (
 )
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
 from sexton.cli.session import Options
-from sexton.errors import EmbeddedError, SextonError, Unavailable, UnknownJob, UnknownSchedule
+from sexton.errors import EmbeddedError, SextonError, UnknownJob, UnknownSchedule
+from sexton.store.connection import is_lost
 
 # These may stand anywhere on the line, before the command or after it.
 _WITH_VALUE = (
@@ -167,10 +168,12 @@ def global_first(words: list[str]) -> list[str]:
 
 
 def exit_code(error: Exception) -> ExitCode:
+    if is_lost(error):
+        return ExitCode.UNAVAILABLE
     match error:
         case UnknownJob() | UnknownSchedule():
             return ExitCode.FINDING
-        case Unavailable() | EmbeddedError():
+        case EmbeddedError():
             return ExitCode.UNAVAILABLE
         case _:
             return ExitCode.USAGE

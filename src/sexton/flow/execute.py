@@ -108,6 +108,9 @@ class Executor:
         if claim.expires is not None and claim.claimed >= claim.expires:
             self._finished(running, Failed("it was not started within its maximum age"), task.retry)
             return
+        if task.runs == "http":
+            running.handle = self._loop.create_task(self._deliver(running, task))
+            return
         if running.stopped is not None:
             self._end(running, *self._verdict(running, task, asyncio.CancelledError()))
             return
@@ -116,9 +119,6 @@ class Executor:
             if not self._turning:
                 self._turning = True
                 self._loop.create_task(self._take_turns(), context=self._context.copy())
-            return
-        if task.runs == "http":
-            running.handle = self._loop.create_task(self._deliver(running, task))
             return
         if task.runs == "process":
             job = running.job = Job(claim, self._channel, None)
@@ -236,10 +236,28 @@ class Executor:
             self._spans.enter(running)
         job = running.job = Job(running.claim, self._channel, None)
         try:
+            if running.stopped is not None:
+                raise asyncio.CancelledError
             outcome, retry = await delivery.deliver(job, running.claim)
         except BaseException as error:
             outcome, retry = self._verdict(running, delivery, error)
+            if isinstance(outcome, Failed | Lost):
+                retry = await self._policy(running, delivery)
         self._end(running, outcome, retry)
+
+    async def _policy(self, running: Running, delivery: "Delivery") -> Retry:
+        """The endpoint's own: not for the delay alone, it also says how many attempts there are.
+
+        The outcome is known, so nobody can end this a second time.
+        """
+        if running.timer is not None:
+            running.timer.cancel()
+        running.handle = running.timer = None
+        try:
+            return await delivery.policy(running.claim)
+        except Exception:
+            log.exception("the policy of %s is not known", running.claim.task)
+            return delivery.retry
 
     async def _run_in_process(self, running: Running, task: Task[Any, Any], job: Job) -> None:
         def begin() -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sexton.cli.main import app as program
+from sexton.domain.retry import Retry
 from sexton.errors import ConfigurationError
 from sexton.flow import forget
 from sexton.settings import Settings
@@ -19,7 +20,7 @@ from sexton.targets.http.endpoint import open_headers, open_secrets
 from sexton.targets.http.seal import CannotOpen, Seal, fresh_key
 from sexton.targets.http.sign import fresh_secret
 
-from .post import KEY, post
+from .post import KEY, post, working
 from .sink import Heard, Reply, listening, reply
 
 NEW = fresh_key()
@@ -108,6 +109,37 @@ async def worker_process(url: str) -> AsyncIterator[asyncio.subprocess.Process]:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_delivery_that_loses_its_lease_has_as_many_attempts_as_its_endpoint_says(
+    database_url: str, known: bool
+) -> None:
+    """Also if the endpoint was not known yet, because PostgreSQL was away."""
+    heard = asyncio.Event()
+
+    async def hang(_: Heard) -> Reply:
+        heard.set()
+        await asyncio.Event().wait()
+        return None
+
+    once = Retry(max_attempts=1)
+    async with post(database_url) as office, listening(hang) as sink, working(office) as worker:
+        blocker = await asyncpg.connect(database_url)
+        endpoint = await office.endpoint(sink.url, timeout=60, retry=once)
+        transaction = blocker.transaction()
+        await transaction.start()
+        if not known:
+            await blocker.execute("lock table sexton.endpoint")
+        [id] = await office.enqueue(endpoint)
+        while not (held := list(worker._attempts.held.values())) or heard.is_set() != known:
+            await asyncio.sleep(0.01)
+        worker._attempts.executor.stop(held[0], "lease")
+        await transaction.rollback()
+        job = await office.ended(id)
+        await blocker.close()
+    assert (job.state, [each.outcome for each in job.attempts]) == ("dead", ["lost"])
+    assert heard.is_set() == known
 
 
 async def test_a_delivery_whose_worker_is_killed_is_made_again_by_another(

@@ -86,14 +86,14 @@ class Delivery:
         """One attempt; what its answer means, and the policy that applies if it failed."""
         # The database's clock as of now; the host's own may be wrong by hours.
         ahead = claim.claimed - time.monotonic()
-        number = claim.task.removeprefix(PREFIX)
-        if not number.isdecimal() or len(number) > 9:
+        id = _endpoint_id(claim)
+        if id is None:
             return Failed(f"{claim.task!r:.100} is not an endpoint", permanent=True), WEBHOOKS
-        endpoint = await self.endpoints.get(int(number))
+        endpoint = await self.endpoints.get(id)
         if isinstance(endpoint, Unusable):
             if endpoint.for_ever:
-                return Failed(endpoint.why, permanent=True), WEBHOOKS
-            return Snoozed(UNUSABLE_DELAY, endpoint.why), WEBHOOKS
+                return Failed(endpoint.why, permanent=True), endpoint.retry
+            return Snoozed(UNUSABLE_DELAY, endpoint.why), endpoint.retry
         if endpoint.tenant != claim.tenant:
             # Nothing makes such a job; something that did would be a way to another's secrets.
             return Failed("its endpoint is another tenant's", permanent=True), WEBHOOKS
@@ -105,6 +105,11 @@ class Delivery:
         except Busy as busy:
             outcome = Snoozed(busy.delay, str(busy))
         return outcome, endpoint.retry
+
+    async def policy(self, claim: Claim) -> Retry:
+        """The endpoint's, for an attempt that was ended before there was an answer."""
+        id = _endpoint_id(claim)
+        return WEBHOOKS if id is None else await self.endpoints.policy(id)
 
     async def _in_its_share(
         self, job: Job, claim: Claim, endpoint: Endpoint, ahead: float
@@ -215,6 +220,11 @@ class Delivery:
         self.endpoints.close()
         if self._session is not None:
             await self._session.close()
+
+
+def _endpoint_id(claim: Claim) -> int | None:
+    number = claim.task.removeprefix(PREFIX)
+    return int(number) if number.isdecimal() and len(number) <= 9 else None
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, int]:

@@ -51,6 +51,7 @@ class Unusable:
 
     why: str
     for_ever: bool
+    retry: Retry = WEBHOOKS
 
 
 def headers_purpose(name: str) -> str:
@@ -80,9 +81,9 @@ def opened(row: EndpointRow, seal: Seal, allowed: Allowed) -> Endpoint | Unusabl
         headers = open_headers(row, seal)
         keys = tuple(secret_bytes(secret) for secret in open_secrets(row, seal))
     except InvalidTarget as error:
-        return Unusable(f"endpoint {row.name!r}: {error}", for_ever=True)
+        return Unusable(f"endpoint {row.name!r}: {error}", True, row.retry)
     except CannotOpen as error:
-        return Unusable(f"endpoint {row.name!r}: {error}", for_ever=False)
+        return Unusable(f"endpoint {row.name!r}: {error}", False, row.retry)
     connect = min(LONGEST_CONNECT, row.timeout)
     return Endpoint(
         tenant=row.tenant_id,
@@ -120,6 +121,11 @@ class Endpoints:
             await asyncio.shield(self._loading)
             until, _, known = self._known.get(id, (0.0, 0, None))
         return known
+
+    async def policy(self, id: int) -> Retry:
+        """For an attempt that was ended; as it was known then, however long ago that is."""
+        _, _, known = self._known.get(id, (0.0, 0, None))
+        return (known or await self.get(id)).retry
 
     async def _load(self) -> None:
         """What several deliveries want is asked for by one statement."""
