@@ -129,7 +129,9 @@ class Liveness:
                 taken, gone = self._taken.get(id), node.gone or fault.began
                 lived = node.started < fault.began <= gone and node.why == "lost"
                 hit = fault.kind in ("kill", "stop") and node.name == fault.target
-                if hit and lived and taken is not None:
+                # It has not said a word since; or else it was something else that it died of.
+                silent = node.renewed is not None and node.renewed < fault.began + UNDER_WAY
+                if hit and lived and silent and taken is not None:
                     self._add(figure, fault.began, taken, _NOTHING)
         return figure
 
