@@ -1,5 +1,6 @@
 """The program as an operator starts it: processes, their words and their exit codes."""
 
+import atexit
 import contextlib
 import io
 import json
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,6 +20,8 @@ from unittest import mock
 import pytest
 
 from sexton.cli.main import main
+
+from .zygote import Zygote
 
 PROGRAM = [sys.executable, "-m", "sexton.cli.main"]
 PATIENCE = 60.0
@@ -49,6 +53,13 @@ def block(job: Job) -> None:
         job.check()
         time.sleep(0.01)
 """
+
+
+@cache
+def zygote() -> Zygote:
+    started = Zygote()
+    atexit.register(started.close)
+    return started
 
 
 @dataclass(frozen=True)
@@ -99,17 +110,10 @@ class Cli:
     _started: list[Started] = field(default_factory=list)
 
     def __call__(self, *words: str, stdin: str = "", **more: str) -> Said:
-        done = subprocess.run(
-            [*PROGRAM, *words],
-            cwd=self.folder,
-            env=self.environ | more,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert "Traceback" not in done.stderr or "--debug" in words, done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
+        environ = self.environ | more
+        said = Said(*zygote().run(words, self.folder, environ, stdin, PATIENCE))
+        assert "Traceback" not in said.err or "--debug" in words, said.err
+        return said
 
     def json(self, *words: str) -> Any:
         """In this process, because starting another takes longer than most commands."""

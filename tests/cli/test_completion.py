@@ -11,7 +11,7 @@ from .conftest import PATIENCE, PROGRAM, Cli
 BASH = shutil.which("bash")
 ANSWERS = """\
 sexton() {{ {program} "$@"; }}
-eval "$(sexton completion bash)"
+. ./completion
 COMP_WORDS=({words})
 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _sexton
@@ -67,6 +67,7 @@ def test_trouble_is_silent_and_short(embedded_cli: Cli) -> None:
 def test_bash_completes_with_the_script(cli: Cli) -> None:
     for name in ("two words", "eu:paris", "eu:berlin:east"):
         cli.json("schedule", "add", name, "--every", "1h", "--task", "add")
+    (cli.folder / "completion").write_text(cli("completion", "bash").out)
     for words, offered in (
         ("sexton calen", ["calendar"]),
         ("sexton schedule show tw", [r"two\ words"]),

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib import resources
 
@@ -10,12 +10,13 @@ import asyncpg
 import pytest
 
 from sexton import Sexton, sql
-from sexton.errors import ConfigurationError, SchemaError
+from sexton.errors import ConfigurationError, SchemaError, Unavailable
 from sexton.flow.reap import run_once as reap_once
 from sexton.store import Line, Store
 from sexton.store import migrations as module
 from sexton.store.connection import Address
 from sexton.store.migrations import Migration, check, migrate, migrations
+from sexton.torture.proxy import Proxies, Trip
 
 from ..support.postgres import Postgres
 from .test_worker import ended, working
@@ -349,3 +350,24 @@ async def test_the_locks_of_one_installation_do_not_hold_up_another(empty: Addre
             await asyncio.sleep(0.01)
         assert not waiting.done(), "a's own, on the other hand, do wait"
     assert await waiting == []
+
+
+@pytest.mark.parametrize("errand", [check, migrate])
+async def test_a_connection_that_is_cut_at_any_message_is_a_server_that_is_away(
+    server: Postgres, database_url: str, errand: Callable[[Address, str], Awaitable[object]]
+) -> None:
+    """And nothing else: whoever supervises a process knows that it is to be started again."""
+    database = database_url.partition("@/")[2].partition("?")[0]
+    cut = 0
+    async with Proxies() as proxies:
+        port = await proxies.open("one", (str(server.socket.parent), 5432))
+        address = Address(f"postgresql://postgres@127.0.0.1:{port}/{database}")
+        while True:
+            await proxies.arm("one", Trip(cut + 1, "reset"))
+            try:
+                await errand(address, "sexton")
+                break  # there are not so many messages
+            except Unavailable:
+                cut += 1
+    assert cut > 20
+    assert (await check(Address(database_url), "sexton")).current

@@ -1,14 +1,17 @@
 """Numbered SQL, forward only, applied once under a lock."""
 
+import asyncio
+import contextlib
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from importlib import resources
 
 import asyncpg
 
 from sexton import sql
-from sexton.errors import SchemaError
-from sexton.store.connection import Address, connect
+from sexton.errors import SchemaError, SextonError, Unavailable
+from sexton.store.connection import Address, connect, is_lost, say
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -61,58 +64,71 @@ def migrations() -> list[Migration]:
 
 async def check(address: Address, schema: str) -> SchemaState:
     """How the database stands, changing nothing."""
-    connection = await connect(address, engine=False)
     try:
-        async with connection.transaction():  # so that even a pooler nobody told us of lets it be
-            return await _state(connection, schema)
+        async with _connected(address) as connection, asyncio.timeout(address.patience):
+            # In a transaction, so that even a pooler nobody told us of lets it be.
+            transaction = connection.transaction()
+            await transaction.start()
+            state = await _state(connection, schema)
+            await transaction.rollback()
+            return state
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"this role may not look into schema {schema!r} ({error}): grant it USAGE on the "
             "schema and its rights on what is in it"
         ) from error
-    finally:
-        await connection.close()
 
 
 async def migrate(address: Address, schema: str) -> list[Migration]:
     """Bring the schema up to date; safe when many processes do so at once."""
-    applied: list[Migration] = []
-    connection = await connect(address, engine=False)
     try:
-        version = connection.get_server_version()
-        if version.major < 15:
-            raise SchemaError(f"PostgreSQL {version.major} is too old: Sexton needs 15 or newer")
-        # Read committed: whoever waited for the lock must see what was done under it.
-        async with connection.transaction(isolation="read_committed"):
-            await connection.execute(
-                "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
-            )
-            state = await _state(connection, schema)
-            if state.found > state.wanted:
-                state.demand_current()
-            if state.found == 0:
-                await _make_schema(connection, schema)
-            for migration in migrations():
-                if migration.version <= state.found:
-                    continue
-                await connection.execute(sql.for_schema(migration.text, schema))
-                await connection.execute(
-                    sql.for_schema(
-                        "insert into sexton.migration (version, name) values ($1, $2)", schema
-                    ),
-                    migration.version,
-                    migration.name,
-                )
-                applied.append(migration)
-            await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
+        async with _connected(address) as connection:
+            version = connection.get_server_version().major
+            if version < 15:
+                raise SchemaError(f"PostgreSQL {version} is too old: Sexton needs 15 or newer")
+            # Read committed: whoever waited for the lock must see what was done under it.
+            async with connection.transaction(isolation="read_committed"):
+                return await _apply(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"this role may not make schema {schema!r} ({error}): grant it CREATE on the "
             "database, or make the schema for it, with this role as its owner"
         ) from error
-    finally:
-        await connection.close()
+
+
+async def _apply(connection: asyncpg.Connection, schema: str) -> list[Migration]:
+    await connection.execute(
+        "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
+    )
+    state = await _state(connection, schema)
+    if state.found > state.wanted:
+        state.demand_current()
+    if state.found == 0:
+        await _make_schema(connection, schema)
+    applied = [each for each in migrations() if each.version > state.found]
+    note = sql.for_schema("insert into sexton.migration (version, name) values ($1, $2)", schema)
+    for migration in applied:
+        await connection.execute(sql.for_schema(migration.text, schema))
+        await connection.execute(note, migration.version, migration.name)
+    await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
     return applied
+
+
+@contextlib.asynccontextmanager
+async def _connected(address: Address) -> AsyncIterator[asyncpg.Connection]:
+    """For one errand; a connection that is cut meanwhile is a server that is away."""
+    connection = await connect(address, engine=False)
+    try:
+        yield connection
+        await connection.close(timeout=address.patience)
+    except Exception as error:
+        # What ends a transaction complains in its own way, and hides what it was.
+        if is_lost(error) or (connection.is_closed() and not isinstance(error, SextonError)):
+            raise Unavailable(f"PostgreSQL went away: {say(error.__context__ or error)}") from error
+        await connection.close(timeout=address.patience)
+        raise
+    finally:
+        connection.terminate()
 
 
 async def _state(connection: asyncpg.Connection, schema: str) -> SchemaState:
