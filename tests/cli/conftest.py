@@ -1,6 +1,5 @@
 """The program as an operator starts it: processes, their words and their exit codes."""
 
-import atexit
 import contextlib
 import io
 import json
@@ -12,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -53,13 +51,6 @@ def block(job: Job) -> None:
         job.check()
         time.sleep(0.01)
 """
-
-
-@cache
-def zygote() -> Zygote:
-    started = Zygote()
-    atexit.register(started.close)
-    return started
 
 
 @dataclass(frozen=True)
@@ -107,11 +98,12 @@ class Cli:
 
     folder: Path
     environ: dict[str, str]
+    zygote: Zygote
     _started: list[Started] = field(default_factory=list)
 
     def __call__(self, *words: str, stdin: str = "", **more: str) -> Said:
         environ = self.environ | more
-        said = Said(*zygote().run(words, self.folder, environ, stdin, PATIENCE))
+        said = Said(*self.zygote.run(words, self.folder, environ, stdin, PATIENCE))
         assert "Traceback" not in said.err or "--debug" in words, said.err
         return said
 
@@ -156,18 +148,25 @@ def _environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(drop)}
 
 
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    started = Zygote()
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def embedded_cli(folder: Path) -> Iterator[Cli]:
+def embedded_cli(folder: Path, zygote: Zygote) -> Iterator[Cli]:
     """In an empty folder, with nothing configured."""
-    cli = Cli(folder, _environ())
+    cli = Cli(folder, _environ(), zygote)
     yield cli
     cli.tidy()
 
 
 @pytest.fixture
-def cli(database_url: str, folder: Path) -> Iterator[Cli]:
+def cli(database_url: str, folder: Path, zygote: Zygote) -> Iterator[Cli]:
     """With a migrated database of its own, and shop.py to run."""
     (folder / "shop.py").write_text(SHOP)
-    cli = Cli(folder, _environ() | {"SEXTON_DATABASE_URL": database_url})
+    cli = Cli(folder, _environ() | {"SEXTON_DATABASE_URL": database_url}, zygote)
     yield cli
     cli.tidy()

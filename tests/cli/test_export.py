@@ -52,7 +52,7 @@ def test_what_was_exported_says_the_same_elsewhere(cli: Cli, server: Postgres) -
     exported = here(cli, "schedule", "export").out
     url = server.create_database("elsewhere")
     try:
-        there = Cli(cli.folder, cli.environ | {"SEXTON_DATABASE_URL": url})
+        there = Cli(cli.folder, cli.environ | {"SEXTON_DATABASE_URL": url}, cli.zygote)
         there.json("calendar", "put", "off", "--date", "2030-12-25")
         there.json("endpoint", "put", "hooks", "https://hooks.example.com/x")
         done = there("schedule", "import", "-", "--json", stdin=exported)

@@ -73,7 +73,11 @@ def problem(status: int, kind: str) -> bytes:
 @pytest.fixture
 def afar(folder: Path, embedded_cli: Cli) -> Cli:
     (folder / "crontab").write_text("@daily root backup\n")
-    return Cli(folder, embedded_cli.environ | {"SEXTON_KEY": "sxn_x", "COLUMNS": "300"})
+    return Cli(
+        folder,
+        embedded_cli.environ | {"SEXTON_KEY": "sxn_x", "COLUMNS": "300"},
+        embedded_cli.zygote,
+    )
 
 
 def test_there_is_an_example_of_every_command_that_speaks_to_a_service() -> None:
