@@ -31,7 +31,7 @@ check: $(STAMP)
 	@$(BIN)/mypy
 
 test: check
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench

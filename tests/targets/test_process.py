@@ -85,6 +85,15 @@ def fds() -> int:
     return len(os.listdir("/dev/fd"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _small_heap() -> Iterator[None]:
+    """What was there before is not gone through again for every test of this module."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Runs a scenario with a pool of two; afterwards no process, file or warning may be left."""
