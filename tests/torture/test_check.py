@@ -189,6 +189,18 @@ def test_an_urgent_job_may_overtake_but_not_for_ever(run: Run) -> None:
     assert "job 3 was claimed before job 1" in what
 
 
+def test_of_those_that_are_claimed_together_nobody_is_first(run: Run) -> None:
+    """A batch is one statement, which writes its rows in an order of its own."""
+    run.job(0, 1, priority=-3)
+    run.job(30, 2, priority=-4)
+    run.claim(100, 2, 1, due=30)
+    run.claim(100.02, 1, 2, due=0)
+    [what] = _violations(run, "nothing-starves")
+    assert "job 2 was claimed before job 1" in what
+    run.changes[-1]["tx"] = run.changes[-2]["tx"]
+    assert not _violations(run, "nothing-starves")
+
+
 def test_a_tenant_that_never_has_its_turn_starves(run: Run) -> None:
     run.job(0, 1, tenant=2)
     for nth in range(300):

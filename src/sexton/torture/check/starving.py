@@ -39,6 +39,7 @@ class NothingStarves(Invariant):
         self._ready: dict[int, int] = {}  # since when a job may be claimed
         self._waited: dict[Lane, list[Waited]] = defaultdict(list)
         self._claims: dict[Lane, list[tuple[int, int, int]]] = defaultdict(list)  # at, rank, job
+        self._batches: dict[int, int] = {}  # when the first job of a transaction was claimed
 
     def on_job(self, change: Change) -> None:
         if change.op == "I":
@@ -50,12 +51,14 @@ class NothingStarves(Invariant):
             return
         since = self._ready.pop(change.id, None)
         rank = job.due - job.priority * AGEING
-        if since is not None and since < change.at:
-            self._waited[_lane(job)].append(Waited(rank, since, change.at, job.id))
+        # Of those that are claimed together nobody is first, in whichever order they are written.
+        at = self._batches.setdefault(change.tx, change.at) if is_claim(change) else change.at
+        if since is not None and since < at:
+            self._waited[_lane(job)].append(Waited(rank, since, at, job.id))
         if is_claim(change):
             worker = self.world.workers.get(change.now["by"])
             if worker is None or worker.tenant is None:  # who sees one tenant only says nothing
-                self._claims[_lane(job)].append((change.at, rank, job.id))
+                self._claims[_lane(job)].append((at, rank, job.id))
         elif change.op == "U" and change.now["by"] is None and change.now["after"] is None:
             self._ready[change.id] = max(change.at, change.now["due"])
 
