@@ -143,7 +143,7 @@ def return_an_object() -> object:
 
 @app.task(process=True)
 def write_garbage_to_every_socket() -> None:
-    for fd in range(3, 64):
+    for fd in range(3, 4096):
         try:
             os.write(fd, b"\x00\x00\x00\x05hello")
         except OSError:
@@ -153,7 +153,7 @@ def write_garbage_to_every_socket() -> None:
 
 @app.task(process=True)
 def close_every_file() -> None:
-    os.closerange(3, 64)
+    os.closerange(3, 4096)
 
 
 @app.task(process=True)
