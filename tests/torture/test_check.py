@@ -296,6 +296,27 @@ def test_how_long_things_took_is_told_as_distributions(run: Run) -> None:
     assert found["fire lag"] == pytest.approx([0.01] * 4)
 
 
+def test_who_was_silent_already_when_it_was_killed_says_nothing_of_failovers(run: Run) -> None:
+    """PostgreSQL was away since its last word: nobody could have taken over sooner."""
+    now = {"name": "node-1", "pid": 1, "started": BEGINS, "lease": BEGINS, "gone": None}
+    run.change(0, "node", "I", 1, now=now)
+    was = {"lease": BEGINS + 6 * SECOND, "renewed": BEGINS + 4 * SECOND, "gone": None}
+    gone = {"lease": BEGINS, "gone": BEGINS + 20 * SECOND, "why": "lost"}
+    run.change(20, "node", "U", 1, was=was, now=gone)
+    run.change(20, "ownership", "D", 1, was={"leader": 2, "term": 1})
+    faults: list[Line] = [
+        {"at": 5, "event": "begin", "n": 1, "fault": "restart", "target": "postgres"},
+        {"at": 8, "event": "end", "n": 1, "fault": "restart", "target": "postgres"},
+        {"at": 9, "event": "begin", "n": 2, "fault": "kill", "target": "node-1"},
+        {"at": 9, "event": "end", "n": 2, "fault": "kill", "target": "node-1"},
+    ]
+    (run.folder / "faults.jsonl").write_text(
+        "".join(json.dumps({**each, "at": BEGINS + each["at"] * SECOND}) + "\n" for each in faults)
+    )
+    [gap] = [each for each in judge(run.save()).figures if each.name == "failover gap"]
+    assert (gap.seconds, gap.left_out) == ([], 1)
+
+
 # ── reading and telling ─────────────────────────────────────────────────────
 
 

@@ -130,9 +130,10 @@ class Liveness:
                 lived = node.started < fault.began <= gone and node.why == "lost"
                 hit = fault.kind in ("kill", "stop") and node.name == fault.target
                 # It has not said a word since; or else it was something else that it died of.
-                silent = node.renewed is not None and node.renewed < fault.began + UNDER_WAY
-                if hit and lived and silent and taken is not None:
-                    self._add(figure, fault.began, taken, _NOTHING)
+                if node.renewed is None or node.renewed >= fault.began + UNDER_WAY:
+                    continue
+                if hit and lived and taken is not None:
+                    self._add(figure, fault.began, taken, _NOTHING, last_word=node.renewed)
         return figure
 
     def _silence(self) -> Figure:
@@ -196,11 +197,14 @@ class Liveness:
         last: int,
         unless: tuple[str, ...],
         of: Fault | None = None,
+        last_word: int | None = None,
     ) -> None:
-        """One case; unless something else happened to it, or to everybody, in that time."""
+        """One case; unless something else happened to it, or to everybody, in that time, or since
+        it was heard of last."""
+        began = first if last_word is None else min(first, last_word)
         for fault in self._faults:
             hits = fault.kind in unless or (of is not None and fault.target == of.target)
-            if hits and fault is not of and fault.began <= last and first <= fault.ended:
+            if hits and fault is not of and fault.began <= last and began <= fault.ended:
                 figure.left_out += 1
                 return
         figure.seconds.append((last - first) / SECOND)
