@@ -122,9 +122,10 @@ async def _connected(address: Address) -> AsyncIterator[asyncpg.Connection]:
         yield connection
         await connection.close(timeout=address.patience)
     except Exception as error:
-        # What ends a transaction complains in its own way, and hides what it was.
         if is_lost(error) or (connection.is_closed() and not isinstance(error, SextonError)):
-            raise Unavailable(f"PostgreSQL went away: {say(error.__context__ or error)}") from error
+            # What ends a transaction complains in its own way, and hides what it was.
+            hides = isinstance(error, asyncpg.InterfaceError) and error.__context__
+            raise Unavailable(f"PostgreSQL did not answer: {say(hides or error)}") from error
         await connection.close(timeout=address.patience)
         raise
     finally:
