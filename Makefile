@@ -39,7 +39,8 @@ bench: $(STAMP)
 # Faults for 15 minutes, or for HOURS=8; SEED=7 for the same ones again.
 torture: $(STAMP)
 	@$(BIN)/sexton torture \
-	  --seconds $(if $(HOURS),$(shell echo $$(($(HOURS) * 3600))),900) $(if $(SEED),--seed $(SEED))
+	  --seconds $(if $(HOURS),$$($(BIN)/python -c 'print($(HOURS) * 3600)'),900) \
+	  $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache

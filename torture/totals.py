@@ -26,14 +26,20 @@ def tables(reports: Iterable[Report]) -> Iterator[str]:
 
 
 def _runs(runs: list[Report]) -> Iterator[str]:
-    yield f"| seed | {' | '.join(COUNTED.values())} | violations |"
-    yield "|---:" * (len(COUNTED) + 2) + "|"
+    yield f"| seed | {' | '.join(COUNTED.values())} | violations | not checked |"
+    yield "|---:" * (len(COUNTED) + 3) + "|"
+    rows = [[*(each["counts"][name] for name in COUNTED), *_found(each)] for each in runs]
+    for each, row in zip(runs, rows, strict=True):
+        yield f"| {each['seed']} | {_row(row)} |"
+    yield f"| **{len(runs)} runs** | {_row(map(sum, zip(*rows, strict=True)))} |"
     for each in runs:
-        numbers = [each["counts"][name] for name in COUNTED] + [each["violations"]]
-        yield f"| {each['seed']} | {_row(numbers)} |"
-    sums = [sum(each["counts"][name] for each in runs) for name in COUNTED]
-    violations = sum(each["violations"] for each in runs)
-    yield f"| **{len(runs)} runs** | {_row([*sums, violations])} |"
+        for why in each.get("not_checked", ()):
+            yield ""
+            yield f"Seed {each['seed']}, not checked: {why}."
+
+
+def _found(run: Report) -> tuple[int, int]:
+    return run["violations"], len(run.get("not_checked", ()))
 
 
 def _faults(runs: list[Report]) -> Iterator[str]:
@@ -65,18 +71,20 @@ def _figures(runs: list[Report]) -> Iterator[str]:
     for run in runs:
         for each in run["figures"]:
             found.setdefault(each["name"], []).append(each)
-    yield "| seconds | cases | p50 | p99 | max | |"
-    yield "|---|---:|---:|---:|---:|---|"
+    yield "| seconds | cases | left out | never | p50 | p99 | max | |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---|"
     for name, figures in found.items():
         told = [each for each in figures if each["count"]]
-        cases = sum(each["count"] for each in told)
+        counts = _row(
+            sum(each.get(which, 0) for each in figures) for which in ("count", "left_out", "never")
+        )
         if not told:
-            yield f"| {name} | 0 | – | – | – | {figures[0]['means']} |"
+            yield f"| {name} | {counts} | – | – | – | {figures[0]['means']} |"
             continue
         middle = median(each["p50"] for each in told)
         p99, most = (max(each[which] for each in told) for which in ("p99", "max"))
         shown = f"{middle:.2f} | {p99:.2f} | {most:.2f}"
-        yield f"| {name} | {cases:,} | {shown} | {figures[0]['means']} |"
+        yield f"| {name} | {counts} | {shown} | {figures[0]['means']} |"
 
 
 def _row(numbers: Iterable[int]) -> str:

@@ -34,6 +34,7 @@ class Plants:
         await self._add(DEFAULT, "wobbly", overlap="allow", jitter=0.5)
         await self._add(ACME, "apart", overlap="allow", jitter=0.5, jitter_kind="fixed")
         await self._add(DEFAULT, "paused", overlap="allow")
+        await self._add(DEFAULT, "rested", overlap="allow")
         await self._add(DEFAULT, "edited", overlap="allow")
         await self._add(ACME, "cancelled", overlap="allow")
         await self._add(ACME, "exact", task="transactional", overlap="allow")
@@ -44,6 +45,13 @@ class Plants:
             told={"cron": "*/2 * * * * *", "timezone": "Europe/Paris"},
             when=[{"cron": "*/2 * * * * *", "fields": fields}],
             overlap="allow",
+        )
+        anchor = self._begins - 7 * SECOND
+        await self._add(
+            *(DEFAULT, "calm"),
+            told={"every": 3, "anchor": iso(anchor)},
+            when=[{"every_us": 3 * SECOND, "anchor_us": anchor}],
+            overlap="skip",
         )
         once = now_us() + 5 * SECOND
         at = {"at": iso(once)}

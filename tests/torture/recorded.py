@@ -238,6 +238,8 @@ class Recording:
         paused_at = now_us()
         pause = _seen(lambda: schedules.pause("paused", "torture 1"))
         await ask("pause", DEFAULT, "paused", {"reason": "torture 1", "until_us": None}, pause)
+        pause = _seen(lambda: schedules.pause("rested", "torture 2"))
+        await ask("pause", DEFAULT, "rested", {"reason": "torture 2", "until_us": None}, pause)
         payload = {"id": "default/edited", "tenant": DEFAULT, "rev": now_us()}
         anchor = now_us() // SECOND * SECOND - 30 * SECOND + 123_000
         told: Line = {"every": 1, "anchor": iso(anchor), "misfire": "latest"}
@@ -256,6 +258,7 @@ class Recording:
         await ask("cancel_schedule", ACME, "cancelled", {}, cancel)
         await self.until("it missed some", _LATER_THAN, paused_at + 2 * SECOND)
         await ask("resume", DEFAULT, "paused", {}, _seen(lambda: schedules.resume("paused")))
+        await ask("resume", DEFAULT, "rested", {}, _seen(lambda: schedules.resume("rested")))
         first, end = paused_at, now_us()
 
         async def backfill() -> Line:

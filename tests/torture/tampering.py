@@ -133,6 +133,15 @@ class Tampered:
                 )
         return number
 
+    def ask_for(self, payload: str | None, **options: Any) -> None:
+        """As if its job had been asked for with these; None: without."""
+        for each in self.acks:
+            for job in each.get("body", {}).get("jobs", ()):
+                if job["payload"]["id"] == payload:
+                    job |= options
+                    for name in [name for name, value in options.items() if value is None]:
+                        del job[name]
+
     def refence(self, job: int, old: int, new: int) -> None:
         """One of its claims with another fence, wherever that is told."""
         for each in self.changes:

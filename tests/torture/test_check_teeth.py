@@ -3,6 +3,8 @@
 One small real run is recorded and found clean. Then it is tampered with, in one way at a time.
 """
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from sexton.torture.check.judge import INVARIANTS
 from ..support.postgres import Postgres
 from .recorded import record
 from .tampering import TEETH, Tamper, Tampered
-from .teeth import asks, effects, fires, jobs, owners  # noqa: F401 - they are in TEETH
+from .teeth import asks, effects, fires, jobs, owners, policies  # noqa: F401 - they are in TEETH
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +54,52 @@ def test_what_was_tampered_with_is_found_by(
 
 def test_every_invariant_has_teeth() -> None:
     assert {name for name, _ in TEETH} == {each.name for each in INVARIANTS}
+
+
+def _of_the_rig(recorded: Path, folder: Path) -> Path:
+    """As if the rig had made it, and brought it to its end."""
+    shutil.copytree(recorded, folder)
+    about = folder / "run.json"
+    tables = {each.name for each in (folder / "dump").iterdir()}
+    tables -= {"calendars.jsonl", "population.jsonl", "tasks.jsonl"}
+    lines = sum(len((folder / "dump" / each).read_text().splitlines()) for each in tables)
+    run = json.loads(about.read_text())
+    about.write_text(json.dumps({**run, "planned": 2, "ended_at": 1, "lines": lines}))
+    return folder
+
+
+def test_a_run_of_the_rig_that_is_whole_is_clean(recorded: Path, tmp_path: Path) -> None:
+    verdict = judge(_of_the_rig(recorded, tmp_path / "run"))
+    assert not verdict.not_checked
+    assert verdict.clean
+
+
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [
+        ("dump/gap.jsonl", "anything: dump/ is without gap.jsonl"),
+        ("dump/population.jsonl", "anything: dump/ is without population.jsonl"),
+        ("dump/change.jsonl", "anything: dump/ is without change.jsonl"),
+        ("effects", "what should be in effects/, which is empty"),
+        ("effects", "effects-apart, idempotency-key: nothing happened that they are about"),
+        ("acks", "what should be in acks/, which is empty"),
+        ("faults.jsonl", "what should be in faults.jsonl, which is missing"),
+    ],
+)
+def test_a_run_of_the_rig_is_not_clean_without(
+    gone: str, why: str, recorded: Path, tmp_path: Path
+) -> None:
+    folder = _of_the_rig(recorded, tmp_path / "run")
+    target = folder / gone
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+    verdict = judge(folder)
+    assert why in verdict.not_checked
+    assert not verdict.clean
+
+
+def test_a_dump_that_lost_a_line_is_not_whole(recorded: Path, tmp_path: Path) -> None:
+    folder = _of_the_rig(recorded, tmp_path / "run")
+    gaps = folder / "dump" / "gap.jsonl"
+    gaps.write_text("".join(gaps.read_text().splitlines(keepends=True)[:-1]))
+    [why] = judge(folder).not_checked
+    assert "lines of tables" in why

@@ -112,9 +112,10 @@ def test_a_copy_is_changed_and_gone_afterwards() -> None:
 
 def test_only_a_violation_that_the_rig_reports_kills() -> None:
     run = Stage("a run", (), 1.0)
-    clean = '{"invariants": [{"name": "none-early", "violations": 0}]}'
+    peace = '"events": {"did_not_come_back": []}'
+    clean = f'{{"invariants": [{{"name": "none-early", "violations": 0}}], {peace}}}'
     assert run.killed_by(Ran(0, clean, "", 1.0)) is None
-    broken = '{"invariants": [{"name": "none-early", "violations": 2}]}'
+    broken = f'{{"invariants": [{{"name": "none-early", "violations": 2}}], {peace}}}'
     assert run.killed_by(Ran(1, broken, "", 1.0)) == "a run: none-early"
     point = '{"failed": [{"step": "fire", "way": "kill", "at": 3, "wrong": ["one_owner: x"]}]}'
     assert run.killed_by(Ran(1, point, "", 1.0)) == "crash point fire/kill: one_owner"

@@ -9,13 +9,14 @@ CLUSTER = Field(
     workers=[f"worker-{n}" for n in range(1, 5)],
     apis=["api-1", "api-2"],
     clients=["client-python"],
+    ways=["http-api-1", "http-sink"],
 )
 ALL = {
     *("kill", "stop", "rolling", "clock", "outage"),
     *("latency", "blackhole", "half_open", "refuse", "reset", "message"),
     *("restart", "immediate", "kill9", "promote", "terminate", "connections", "hog"),
 }
-SERVER = {"restart", "immediate", "kill9", "promote"}
+SERVER = {"restart", "immediate", "kill9", "promote", "connections"}
 
 
 def test_the_same_seed_plans_the_same_faults_and_another_seed_others() -> None:
@@ -38,7 +39,12 @@ def test_a_quarter_of_an_hour_has_faults_of_every_kind_and_many_at_once() -> Non
 
 def test_everybody_is_hurt_and_the_leader_as_such() -> None:
     hurt = {each.target for each in plan(1, 3600, CLUSTER)}
-    assert hurt >= {*CLUSTER.everyone, *CLUSTER.clients, "leader", "postgres"}
+    assert hurt >= {*CLUSTER.everyone, *CLUSTER.clients, *CLUSTER.ways, "leader", "postgres"}
+
+
+def test_ways_of_http_have_faults_of_the_network_only() -> None:
+    hurt = {each.fault for each in plan(6, 7200, CLUSTER) if each.target in CLUSTER.ways}
+    assert hurt == {"latency", "blackhole", "half_open", "refuse", "reset"}
 
 
 def test_who_is_stopped_is_stopped_for_half_one_and_a_half_and_ten_of_its_leases() -> None:

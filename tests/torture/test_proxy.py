@@ -21,6 +21,7 @@ from sexton.torture.proxy import (
     Trip,
 )
 from sexton.torture.proxy.wire import Framer
+from sexton.torture.stand.ports import free_port
 
 from ..support.postgres import Postgres
 
@@ -440,6 +441,27 @@ async def test_bytes_of_any_protocol_pass_raw() -> None:
         await proxies.cut("http")
         with pytest.raises(ConnectionResetError):
             await asyncio.wait_for(reader.read(100), WITHIN)
+        writer.close()
+
+
+async def test_a_promotion_moves_the_ways_to_postgresql_and_no_others(
+    server: Postgres, database_url: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(100))
+        writer.close()
+
+    echoes = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with way(server, database_url) as there, echoes:
+        to = echoes.sockets[0].getsockname()[:2]
+        port = await there.proxies.open("http", to, raw=True)
+        await there.proxies.retarget(("127.0.0.1", free_port()))
+        await is_ended(there.connect())
+        await there.proxies.retarget((str(server.socket.parent), 5432))
+        await there.connect()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"hello")
+        assert await asyncio.wait_for(reader.read(100), WITHIN) == b"hello"
         writer.close()
 
 

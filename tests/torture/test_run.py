@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import asyncpg
 import pytest
 
-from sexton.errors import ConfigurationError
 from sexton.torture.cast import Size
-from sexton.torture.command import SCRATCH, Asked, perform
+from sexton.torture.command import Asked, Report, perform
+from sexton.torture.faults.log import FILE
+from sexton.torture.report import events
 
 SEED = 20261
 SMALL = Size(nodes=3, workers=2, apis=1, fires_per_second=30.0, enqueues_per_second=9.0)
@@ -28,19 +28,33 @@ async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path
     assert about["behind"] == 0, "what was missed has been made up for"
 
 
-async def test_a_database_with_something_in_it_is_not_tortured(
-    tmp_path: Path, database_url: str
-) -> None:
-    connection = await asyncpg.connect(database_url)
-    try:
-        await connection.execute(f"create schema {SCRATCH}")
-    finally:
-        await connection.close()
-    asked = Asked(tmp_path / "run", SEED, 10.0, database_url, SMALL)
-    with pytest.raises(ConfigurationError, match="give a scratch database"):
-        await perform(asked, say=lambda _: None)
+def test_who_falls_stays_away_or_does_not_end_makes_a_run_unclean(tmp_path: Path) -> None:
+    told = {
+        "fell": {"code": 2},
+        "did not end": {"error": "not within 23 s"},
+        "did not come back": {"error": "not ready in 60 s"},
+    }
+    for what, detail in told.items():
+        line = {"at": 1, "event": "note", "what": what, "target": "node-1", "detail": detail}
+        (tmp_path / FILE).write_text(json.dumps(line) + "\n")
+        verdict = {
+            "clean": True,
+            "violations": 0,
+            "seed": 1,
+            "text": "",
+            "events": events(tmp_path),
+        }
+        report = Report(tmp_path, verdict)
+        assert not report.clean
+        assert not report.as_json["clean"]
+        assert any(line.startswith(f"{what.upper()} node-1") for line in report.lines())
 
 
 def test_the_command_that_replays_a_run_has_what_is_not_usual() -> None:
     asked = Asked(Path("x"), 7, 60.0, None, Size(nodes=3))
     assert asked.command == "sexton torture --seed 7 --seconds 60 --nodes 3"
+
+
+def test_the_command_that_replays_a_run_on_a_server_names_it_without_its_password() -> None:
+    asked = Asked(Path("x"), 7, 60.0, "postgresql://me:secret@there/scratch", Size())
+    assert asked.command.endswith("--database-url postgresql://me@there/scratch")

@@ -8,13 +8,14 @@ import ctypes
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
 
 import asyncpg
 from bench.server import ServerFailed, binaries, free_port, unprivileged_user
+
+from sexton.torture.stand.scratch import scratch
 
 # Processes are killed here, never the machine: what was written survives without being flushed.
 SETTINGS = {
@@ -42,7 +43,8 @@ class Postgres:
     """Starts on entry; on exit it is stopped and its folder removed."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sexton-peers-"))
+        self._parts = contextlib.ExitStack()
+        self.folder = self._parts.enter_context(scratch())
         self.port = free_port()
         self.user = unprivileged_user()
         self.process: asyncio.subprocess.Process | None = None
@@ -124,4 +126,4 @@ class Postgres:
     async def remove(self) -> None:
         if self.process is not None and self.process.returncode is None:
             await self.down("immediate")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._parts.close()

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sexton.torture.stand import tree
+from sexton.torture.stand.scratch import scratch
 from torture.teeth.mutant import SOURCE, Mutant
 
 # An interrupted rig takes down its cluster first.
@@ -39,15 +39,11 @@ class Ran:
 @contextmanager
 def copied(mutant: Mutant) -> Iterator[Path]:
     """A folder with the package, changed; and with whatever is written there, gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="sexton-teeth-"))
-    try:
-        folder.chmod(0o755)  # the server may run as another user
+    with scratch() as folder:
         left_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(SOURCE, folder / "sexton", ignore=left_out)
         mutant.apply(folder / "sexton")
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def ran(folder: Path, words: Sequence[str], within: float) -> Ran:

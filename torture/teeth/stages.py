@@ -45,6 +45,8 @@ class Stage:
         if "failed" in said:
             return _of_points(said["failed"])
         broken = [each["name"] for each in said["invariants"] if each["violations"]]
+        if said["events"]["did_not_come_back"]:
+            broken.append("somebody did not come back")
         return f"{self.name}: {', '.join(broken)}" if broken else None
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 SIGPIPE_EXIT = 141
 NARROW = 120
+_INDENTED = "\n    "
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 STATE_STYLES = {
     "waiting": "cyan",
@@ -214,5 +215,6 @@ def gone() -> NoReturn:
 
 
 def complain(text: str) -> None:
-    """One line on stderr."""
-    print(f"sexton: {clean(text)}", file=sys.stderr)
+    """One line on stderr; what is to be typed then is on lines of its own, indented."""
+    lines = [clean(line) for line in text.split(_INDENTED)]
+    print(f"sexton: {_INDENTED.join(lines)}", file=sys.stderr)

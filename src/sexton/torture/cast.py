@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from sexton.torture.faults.plan import Field
 from sexton.torture.stand.ports import free_port
-from sexton.torture.stand.processes import Role
+from sexton.torture.stand.processes import Door, Role
 from sexton.torture.stand.roles import api, node, worker
 from sexton.torture.work.app import QUEUES
 
@@ -49,28 +49,22 @@ class Cast:
         self.nodes = [node(n + 1) for n in range(size.nodes)]
         self.workers = [worker(n + 1, APP, QUEUES) for n in range(size.workers)]
         self.apis = [api(n + 1) for n in range(size.apis)]
-        self._urls = [f"http://127.0.0.1:{each.port}" for each in self.apis]
+        self._urls = [_url(door) for each in self.apis for door in each.doors.values()]
         self._seed = seed
-        self.sink_ports = free_port(), free_port()
-        self.sink = Role(
-            *("sink", "sink", "sexton.torture.work.sink"),
-            (
-                "--port",
-                str(self.sink_ports[0]),
-                "--rough-port",
-                str(self.sink_ports[1]),
-                *self._to(),
-            ),
-            port=self.sink_ports[0],
-            path="/readyz",
-            proxied=False,
-        )
+        self.sink = self._sink()
         self.clients = self._clients()
 
     @property
     def sink_urls(self) -> tuple[str, str]:
-        first, second = (f"http://127.0.0.1:{port}" for port in self.sink_ports)
+        """Of the endpoint that behaves, and of the rough one."""
+        first, second = (_url(door) for door in self.sink.doors.values())
         return first, second
+
+    @property
+    def with_database(self) -> list[Role]:
+        """Those who have connections to PostgreSQL."""
+        everyone = (*self.nodes, *self.workers, *self.apis, *self.clients)
+        return [each for each in everyone if each.proxied]
 
     def field(self, pace: Pace, *, server: bool) -> Field:
         """Those who may be hurt."""
@@ -79,9 +73,24 @@ class Cast:
             workers=_names(self.workers),
             apis=_names(self.apis),
             clients=[each.name for each in self.clients if each.proxied],
+            ways=[name for role in (*self.apis, self.sink) for name in role.doors],
             lease=pace.lease,
             node_lease=pace.node_lease,
             server=server,
+        )
+
+    def _sink(self) -> Role:
+        ports = free_port(), free_port()
+        words = ("--port", str(ports[0]), "--rough-port", str(ports[1]))
+        return Role(
+            *("sink", "sink", "sexton.torture.work.sink", (*words, *self._to())),
+            port=ports[0],
+            path="/readyz",
+            proxied=False,
+            doors={
+                "http-sink": Door(free_port(), ports[0]),
+                "http-rough": Door(free_port(), ports[1]),
+            },
         )
 
     def _clients(self) -> list[Role]:
@@ -120,6 +129,10 @@ class Cast:
 
     def _to(self) -> tuple[str, ...]:
         return tuple(word for url in self._urls for word in ("--url", url))
+
+
+def _url(door: Door) -> str:
+    return f"http://127.0.0.1:{door.port}"
 
 
 def _names(roles: Sequence[Role]) -> list[str]:

@@ -1,21 +1,22 @@
 """A run from the first process to the last line of its report."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
-from sexton.errors import ConfigurationError
-from sexton.torture.cast import Size
-from sexton.torture.report import judge
+from sexton.errors import Unavailable
+from sexton.store.connection import Address
+from sexton.store.connection import say as said
+from sexton.torture.cast import Cast, Size
+from sexton.torture.guest import SCRATCH, Guest, guest
+from sexton.torture.proxy import ProxyError
+from sexton.torture.report import FINDINGS, NoVerdict, judge
 from sexton.torture.run import Options, Run
-
-# On a server of somebody else's: nothing that is there is touched.
-SCRATCH = "sexton_torture"
-_TAKEN = "select nspname from pg_namespace where nspname = any($1::text[])"
+from sexton.torture.stand import StandError
+from sexton.torture.stand.errors import AWAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,52 @@ class Asked:
         ):
             if given != default:
                 words += [option, f"{given:g}"]
+        if self.url is not None:
+            words += ["--database-url", str(Address(self.url))]
         return shlex.join(words)
+
+    def options(self, there: Guest) -> Options:
+        return Options(
+            folder=self.folder,
+            seed=self.seed,
+            seconds=self.seconds,
+            url=self.url,
+            schema="sexton" if self.url is None else SCRATCH,
+            size=self.size,
+            command=self.command,
+            env=there.env,
+        )
+
+    def place(self) -> AbstractAsyncContextManager[Guest]:
+        """A server of its own, or what an operator gave."""
+        if self.url is None:
+            return nullcontext(Guest())
+        cast = Cast(self.size, self.seed)
+        return guest(self.url, len(cast.with_database))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The verdict, for people and for programs."""
 
+    folder: Path
     verdict: dict[str, Any]
+    left_behind: Sequence[str] = ()
 
     @property
     def clean(self) -> bool:
         events = self.verdict["events"]
-        return not (self.verdict["violations"] or events["fell"] or events["did_not_end"])
+        fine = self.verdict["clean"] and not any(events[each] for each in FINDINGS)
+        return bool(fine)
 
     @property
     def as_json(self) -> dict[str, Any]:
-        return {"clean": self.clean, **self.verdict}
+        return {
+            **self.verdict,
+            "clean": self.clean,
+            "folder": str(self.folder),
+            "left_behind": [*self.left_behind],
+        }
 
     def lines(self) -> Iterator[str]:
         verdict, events = self.verdict, self.verdict["events"]
@@ -72,49 +102,24 @@ class Report:
             yield f"FELL {each['who']} with exit code {each['code']}: see logs/{each['who']}.log"
         for each in events["did_not_end"]:
             yield f"DID NOT END {each['who']}: {each['error']}"
+        for each in events["did_not_come_back"]:
+            yield f"DID NOT COME BACK {each['who']}: {each['error']}"
+        for statement in self.left_behind:
+            yield f"left behind in the database: {statement}"
         yield f"{verdict['violations']} violations; seed {verdict['seed']}"
 
 
 async def perform(asked: Asked, say: Callable[[str], None]) -> Report:
     """Run and judge; an operator's server is left as it was found."""
-    say(f"seed {asked.seed}, everything goes to {asked.folder}")
-    options = Options(
-        folder=asked.folder,
-        seed=asked.seed,
-        seconds=asked.seconds,
-        url=asked.url,
-        schema="sexton" if asked.url is None else SCRATCH,
-        size=asked.size,
-        command=asked.command,
-    )
-    if asked.url is not None:
-        await _demand_scratch(asked.url)
     try:
-        await Run(options, say).run()
-    finally:
-        if asked.url is not None:
-            await _tidy(asked.url)
-    say("checking")
-    return Report(await judge(asked.folder))
-
-
-async def _demand_scratch(url: str) -> None:
-    connection = await asyncpg.connect(url, timeout=30)
-    try:
-        taken = [row["nspname"] for row in await connection.fetch(_TAKEN, [SCRATCH, "torture"])]
-    finally:
-        connection.terminate()
-    if taken:
-        raise ConfigurationError(
-            f"that database has a schema {taken[0]!r} already: give a scratch database, or drop it"
-        )
-
-
-async def _tidy(url: str) -> None:
-    connection = await asyncpg.connect(url, timeout=30)
-    try:
-        await connection.execute("drop schema if exists torture cascade")
-        await connection.execute(f"drop schema if exists {SCRATCH} cascade")
-        await connection.execute(f"drop role if exists {SCRATCH}_tenant")
-    finally:
-        connection.terminate()
+        async with asked.place() as there:
+            say(f"seed {asked.seed}, everything goes to {asked.folder}")
+            await Run(asked.options(there), say).run()
+        say("checking")
+        verdict = await judge(asked.folder)
+    except (StandError, ProxyError, NoVerdict, *AWAY) as error:
+        why = f"no verdict: the rig itself failed ({said(error)}); see {asked.folder}"
+        raise Unavailable(why) from error
+    report = Report(asked.folder, verdict, there.left_behind)
+    (asked.folder / "report.txt").write_text("\n".join(report.lines()) + "\n")
+    return report

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,15 +18,18 @@ from sexton.torture.cast import LOOPBACK, Cast, Pace, Size
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
-from sexton.torture.stand import Stand, StandError
-from sexton.torture.stand.clocks import now_us
+from sexton.torture.stand import Process, Stand, StandError
+from sexton.torture.stand.clocks import apart, now_us
+from sexton.torture.stand.processes import Kind
 from sexton.torture.work.prepare import fresh_secret_key, prepare
 
-# After the last fault everybody has so long to come back to order, at least and at most; then so
-# long to finish what is due.
+# After the last fault everybody has so long to be ready; then all of them so long to come back to
+# order, at least and at most; then so long to finish what is due.
+READY_WITHIN = 60.0
 CALM, CAUGHT_UP_WITHIN = 20.0, 120.0
 DRAIN_WITHIN = 60.0
 _LOOK_EVERY = 0.5
+_CLUSTER: tuple[Kind, ...] = ("node", "worker", "api")
 _BEHIND = "select count(*) from {}.due where next_fire_at < clock_timestamp() - interval '2 s'"
 _BUSY = "select count(*) from {}.job where due_at <= clock_timestamp()"
 
@@ -43,6 +46,7 @@ class Options:
     size: Size = field(default_factory=Size)
     pace: Pace = field(default_factory=Pace)
     command: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)  # for every process
 
     @property
     def held(self) -> bool:
@@ -60,19 +64,14 @@ class Run:
 
     async def run(self) -> None:
         options = self._options
-        options.folder.mkdir(parents=True, exist_ok=True)
-        if any(options.folder.iterdir()):
-            raise ConfigurationError(
-                f"{options.folder} is not empty: a run wants a folder of its own"
-            )
-        for name in ("effects", "acks", "dump"):
-            (options.folder / name).mkdir()
+        self._make_folder()
         secret = fresh_secret_key()
         env = {
             **options.pace.env,
             "SEXTON_SCHEMA": options.schema,
             "SEXTON_SECRET_KEY": secret,
             "SEXTON_HTTP_ALLOW": LOOPBACK,
+            **options.env,
         }
         log = FaultLog(options.folder)
         try:
@@ -89,6 +88,17 @@ class Run:
             log.close()
 
     # ── before ──────────────────────────────────────────────────────────────
+
+    def _make_folder(self) -> None:
+        folder = self._options.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise ConfigurationError(f"{folder} is not empty: a run wants a folder of its own")
+            for name in ("effects", "acks", "dump"):
+                (folder / name).mkdir()
+        except OSError as error:
+            raise ConfigurationError(f"a run cannot be written down there: {error}") from error
 
     def _plan(self, cast: Cast, stand: Stand) -> list[Planned]:
         options = self._options
@@ -117,6 +127,7 @@ class Run:
             await app.migrate()
             async with stand.connection() as connection:
                 await capture.install(connection, options.schema)
+                self._about["clock_offsets"] = [await apart(connection)]
             prepared = await prepare(
                 app,
                 options.folder,
@@ -166,22 +177,28 @@ class Run:
     async def _calm(self, stand: Stand) -> None:
         """Nobody is hurt or asked for anything any more; what is due is still fired and run."""
         self._about["calm_at"] = now_us()
-        calm = time.monotonic()
         self._say("no more faults: everybody may finish")
-        for process in stand.of("node", "worker", "api"):
-            await process.wait_ready(60.0, kept=True)
+        await asyncio.gather(*(self._back(each, stand) for each in stand.of(*_CLUSTER)))
         self._about["ready_at"] = now_us()
+        ready = time.monotonic()
         for process in stand.of("client"):
             if not process.name.startswith("remote"):
                 await self._ended(process.name, stand)
         self._about["behind"] = await self._until_none(stand, _BEHIND, CAUGHT_UP_WITHIN)
-        await asyncio.sleep(max(0.0, calm + CALM - time.monotonic()))
+        await asyncio.sleep(max(0.0, ready + CALM - time.monotonic()))
         self._about["stopped_at"] = now_us()
         for process in stand.of("node"):
             await self._ended(process.name, stand)
         self._about["left"] = await self._until_none(stand, _BUSY, DRAIN_WITHIN)
         self._about["ended_at"] = now_us()
         self._write_about()
+
+    async def _back(self, process: Process, stand: Stand) -> None:
+        """Who does not recover is a finding, and no reason to leave the others unjudged."""
+        try:
+            await process.wait_ready(READY_WITHIN, kept=True)
+        except StandError as error:
+            stand.events.note("did not come back", process.name, error=str(error))
 
     async def _ended(self, name: str, stand: Stand) -> None:
         try:
@@ -206,6 +223,7 @@ class Run:
             await self._ended(process.name, stand)
         self._say("writing down what the database holds")
         async with stand.connection() as connection:
+            self._about["clock_offsets"].append(await apart(connection))
             self._about["lines"] = await capture.dump(
                 connection, self._options.folder, self._options.schema
             )

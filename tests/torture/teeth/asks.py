@@ -36,6 +36,65 @@ def an_acknowledged_job_is_another_one(run: Tampered) -> None:
 
 
 @found_by("acknowledged-survives")
+def a_job_of_another_task(run: Tampered) -> None:
+    _wanted(run)["task"] = "cold"
+
+
+@found_by("acknowledged-survives")
+def a_job_of_another_priority(run: Tampered) -> None:
+    _wanted(run)["priority"] = 3
+
+
+@found_by("acknowledged-survives")
+def a_job_without_its_limit_key(run: Tampered) -> None:
+    _wanted(run)["limit_key"] = "l9"
+
+
+@found_by("acknowledged-survives")
+def a_job_that_was_not_put_off(run: Tampered) -> None:
+    _wanted(run)["delay"] = 1.5
+
+
+@found_by("acknowledged-survives")
+def a_job_that_does_not_expire(run: Tampered) -> None:
+    _wanted(run)["expires_in"] = 30
+
+
+@found_by("acknowledged-survives")
+def a_job_that_expires_too_soon(run: Tampered) -> None:
+    _wanted(run)["expires_in"] = 3600
+    [made] = run.all("job", "I", payload="quick-3")
+    made["now"]["expires"] = made["at"] + 3000 * SECOND
+
+
+@found_by("acknowledged-survives")
+def a_key_that_is_not_held_on(run: Tampered) -> None:
+    ask, _ = _enqueued(run, "keyed-0")
+    ask["body"]["jobs"][0]["key_held_for"] = 2
+
+
+@found_by("acknowledged-survives")
+def an_answer_for_fewer_than_were_asked_for(run: Tampered) -> None:
+    ask, _ = _enqueued(run, "quick-3")
+    ask["verb"] = "enqueue_many"
+    [wanted] = ask["body"]["jobs"]
+    ask["body"]["jobs"].append({**wanted, "payload": {**wanted["payload"], "id": "forgotten"}})
+
+
+@found_by("acknowledged-survives")
+def one_of_many_was_refused_and_made(run: Tampered) -> None:
+    ask, ack = _enqueued(run, "quick-3")
+    ask |= {"verb": "enqueue_many", "via": "api"}
+    ack["answer"]["jobs"] = [{"payload_id": "quick-3", "error": 422}]
+
+
+def _wanted(run: Tampered) -> Line:
+    ask, _ = _enqueued(run, "quick-3")
+    wanted: Line = ask["body"]["jobs"][0]
+    return wanted
+
+
+@found_by("acknowledged-survives")
 def a_duplicate_of_another_key(run: Tampered) -> None:
     ask, ack = next(
         (ask, ack)
@@ -101,6 +160,37 @@ def an_edit_says_something_else(run: Tampered) -> None:
 
 
 @found_by("acknowledged-survives")
+def an_edit_of_the_grace_is_lost(run: Tampered) -> None:
+    _ask(run, "update")["body"]["options"]["grace"] = "5m"
+
+
+@found_by("acknowledged-survives")
+def an_edit_of_the_jitter_is_lost(run: Tampered) -> None:
+    _ask(run, "update")["body"]["options"]["jitter"] = 0.2
+
+
+@found_by("acknowledged-survives")
+def an_edit_of_the_calendars_is_lost(run: Tampered) -> None:
+    _ask(run, "update")["body"]["options"]["exclude"] = ["freezes"]
+
+
+@found_by("acknowledged-survives")
+def an_edit_of_the_payload_is_half_done(run: Tampered) -> None:
+    _ask(run, "update")["body"]["payload"]["id"] = "default/another"
+
+
+@found_by("acknowledged-survives")
+def an_edit_forgets_what_it_did_not_speak_of(run: Tampered) -> None:
+    [made] = run.all("schedule", "I", name="edited")
+    made["now"]["said"]["dst"] = "default"
+
+
+@found_by("acknowledged-survives")
+def a_pause_without_its_end(run: Tampered) -> None:
+    _ask(run, "pause")["body"]["until_us"] = _ack(run, "pause")["at"] + 5 * SECOND
+
+
+@found_by("acknowledged-survives")
 def a_version_that_never_was(run: Tampered) -> None:
     _ack(run, "update")["answer"]["since_us"] += 1
 
@@ -113,6 +203,32 @@ def an_acknowledged_trigger_never_was(run: Tampered) -> None:
 @found_by("acknowledged-survives")
 def an_acknowledged_backfill_never_was(run: Tampered) -> None:
     _ask(run, "backfill")["body"]["to_us"] += 1
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_backfill_never_comes_to_its_end(run: Tampered) -> None:
+    _long_ago(run)["finished"] = None
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_backfill_stops_on_its_way(run: Tampered) -> None:
+    row = _long_ago(run)
+    row["next"] = row["from"]
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_backfill_leaves_a_fire_out(run: Tampered) -> None:
+    _long_ago(run)
+    [row, *_] = run.rows("fire", kind="backfill")
+    row["decision"] = "paused"
+
+
+def _long_ago(run: Tampered) -> Line:
+    """As if it had been asked for at the beginning: there was time enough."""
+    for line in (_ask(run, "backfill"), _ack(run, "backfill")):
+        line["at"] = run.changes[0]["at"]
+    [row] = run.rows("backfill")
+    return row
 
 
 @found_by("acknowledged-survives")
@@ -132,6 +248,12 @@ def an_acknowledged_cancel_of_a_job_never_was(run: Tampered) -> None:
 def a_schedule_says_something_else_than_it_was_registered_with(run: Tampered) -> None:
     [line] = run.rows("population", name="beat")
     line["when"][0]["anchor_us"] += 1000
+
+
+@found_by("acknowledged-survives")
+def a_schedule_has_another_policy_than_it_was_registered_with(run: Tampered) -> None:
+    [line] = run.rows("population", name="brief")
+    line["options"] = {"overlap": "allow", "misfire": "all", "grace": 6}
 
 
 @found_by("acknowledged-survives")

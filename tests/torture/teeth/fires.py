@@ -1,4 +1,4 @@
-"""Fires that were doubled, dropped, early, or by the wrong rule; reasons that are not true."""
+"""Fires that were doubled, dropped, early, or by the wrong rule."""
 
 from ..tampering import SECOND, Line, Tampered, found_by
 
@@ -68,45 +68,18 @@ def a_schedule_is_stuck_at_the_end(run: Tampered) -> None:
     move["now"]["next"] -= 17 * SECOND
 
 
-# ── reasons ─────────────────────────────────────────────────────────────────
+@found_by("every-fire-decided")
+def a_pause_that_nobody_recorded(run: Tampered) -> None:
+    rested = run.schedule("rested")
+    run.drop("dump/gap", lambda each: (each["schedule"], each["decision"]) == (rested, "paused"))
 
 
-@found_by("reasons-hold")
-def an_overlap_that_was_none(run: Tampered) -> None:
-    fire = run.fires("beat", decision="fired", kind="due")[2]
-    run.drop_job(fire["now"]["job"])
-    fire["now"] |= {"job": None, "decision": "overlap"}
-
-
-@found_by("reasons-hold")
-def a_quota_that_was_not_reached(run: Tampered) -> None:
-    fire = run.fires("cron", decision="fired", kind="due")[1]
-    run.drop_job(fire["now"]["job"])
-    fire["now"] |= {"job": None, "decision": "quota"}
-
-
-@found_by("reasons-hold")
-def a_schedule_taken_for_late_too_soon(run: Tampered) -> None:
-    marks = [each for each in run.all("due", "U", late=True) if not each["was"]["late"]]
-    marks[0]["was"]["next"] = marks[0]["at"] - 9 * SECOND
-
-
-@found_by("reasons-hold")
-def a_misfire_skipped_that_was_to_be_made_up_for(run: Tampered) -> None:
-    [gap, *_] = run.all("gap", "I", run.schedule("late"), decision="coalesced")
-    gap["now"]["decision"] = "missed"
-
-
-@found_by("reasons-hold")
-def misfires_coalesced_that_were_to_be_skipped(run: Tampered) -> None:
-    [gap, *_] = run.all("gap", "I", run.schedule("none"), decision="missed")
-    gap["now"]["decision"] = "coalesced"
-
-
-@found_by("reasons-hold")
-def a_pause_that_was_none(run: Tampered) -> None:
-    [gap, *_] = run.all("gap", "I", run.schedule("late"), decision="coalesced")
-    gap["now"]["decision"] = "paused"
+@found_by("every-fire-decided")
+def a_schedule_that_ended_too_soon(run: Tampered) -> None:
+    """It has had three of its five fires."""
+    for op in "IU":
+        for each in run.all("schedule", op, run.schedule("few")):
+            each["now"]["said"]["max_fires"] = 5
 
 
 # ── early ───────────────────────────────────────────────────────────────────
@@ -197,17 +170,8 @@ def _is_passed(change: Line, schedule: int) -> bool:
     return bool(change["id"] == schedule and passed)
 
 
-# ── overlap ─────────────────────────────────────────────────────────────────
-
-
-@found_by("overlap-policy")
-def jobs_of_a_schedule_that_may_not_overlap(run: Tampered) -> None:
-    for each in run.all("schedule", "I", run.schedule("crowd")):
-        each["now"]["said"]["overlap"] = "skip"
-
-
-@found_by("overlap-policy")
-def a_job_claimed_while_the_one_before_it_lives(run: Tampered) -> None:
-    job = run.succeeded_at_once("quick")
-    someday = run.all("job", payload="someday")[0]
-    run.all("job", "I", job)[0]["now"]["after"] = someday["id"]
+@found_by("by-the-rule-in-force")
+def a_fire_too_many(run: Tampered) -> None:
+    for op in "IU":
+        for each in run.all("schedule", op, run.schedule("few")):
+            each["now"]["said"]["max_fires"] = 2

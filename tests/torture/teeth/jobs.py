@@ -101,7 +101,23 @@ def two_live_jobs_of_one_key(run: Tampered) -> None:
     later = next(each for each in run.all("job", task="quick") if each["seq"] > someday["seq"])
     for each in (someday, later):
         each["now"] |= {"key": "shared", "tenant": 1}
+        run.ask_for(each["now"]["payload"], key="shared")
     _belongs_to_the_first(run, later["id"])
+
+
+@found_by("one-live-job-per-key")
+def a_key_is_given_away_while_it_is_held_on(run: Tampered) -> None:
+    first, *_, last = [each["now"]["job"] for each in run.fires("beat", decision="fired")]
+    for job in (first, last):
+        run.all("job", "I", job)[0]["now"] |= {"key": "shared", "held": 600 * SECOND}
+
+
+@found_by("limits-kept")
+def more_run_at_once_of_jobs_that_do_not_know_of_their_limit(run: Tampered) -> None:
+    for each in run.all("job", task="limited"):
+        each["now"]["limited"] = False
+    for each in run.all("task", name="limited"):
+        each["now"]["max_running"] = 1
 
 
 @found_by("limits-kept")
@@ -114,6 +130,7 @@ def more_run_at_once_than_the_task_allows(run: Tampered) -> None:
 def two_of_a_limit_key_run_at_once(run: Tampered) -> None:
     for each in run.all("job", task="limited"):
         each["now"]["limit_key"] = "same"
+        run.ask_for(each["now"]["payload"], limit_key="same")
 
 
 # ── rates ───────────────────────────────────────────────────────────────────
@@ -175,6 +192,22 @@ def a_job_is_overtaken_for_minutes(run: Tampered) -> None:
     for each in (job["now"], claim["was"]):
         each["due"] -= 300 * SECOND
     job["at"] -= 300 * SECOND
+    for ask in run.acks:
+        if job["now"]["payload"] in [
+            each["payload"]["id"] for each in ask.get("body", {}).get("jobs", ())
+        ]:
+            ask["at"] -= 300 * SECOND
+
+
+@found_by("nothing-starves")
+def a_job_is_never_claimed(run: Tampered) -> None:
+    """It could have been all the time; somebody looked at it once, and let it be."""
+    [someday] = run.all("job", payload="someday")
+    someday["now"]["due"] = someday["at"]
+    run.ask_for("someday", delay=None)
+    was = {name: someday["now"][name] for name in ("fence", "by", "attempt", "due")}
+    now = {**was, "after": None, "tenant": 1, "cancel": False}
+    run.append("job", "U", someday["id"], was, now, run.changes[-1]["at"])
 
 
 @found_by("nothing-starves")

@@ -114,6 +114,24 @@ def a_node_fires_by_an_assignment_of_another_term(run: Tampered) -> None:
 
 
 @found_by("no-stale-write")
+def a_node_fires_by_an_epoch_that_is_over(run: Tampered) -> None:
+    fire = run.fires("beat", kind="due", decision="fired")[1]
+    fire["was"]["epoch"] -= 1
+
+
+@found_by("no-stale-write")
+def nobody_says_to_have_fired(run: Tampered) -> None:
+    fire = run.fires("beat", kind="due", decision="fired")[1]
+    fire["was"] = fire["now"]["node"] = None
+
+
+@found_by("no-stale-write")
+def nobody_says_to_have_caught_up(run: Tampered) -> None:
+    [fire, *_] = run.all("fire", kind="catch_up", decision="fired")
+    fire["was"] = fire["now"]["node"] = None
+
+
+@found_by("no-stale-write")
 def a_leader_of_a_past_term_catches_up(run: Tampered) -> None:
     [fire, *_] = run.all("fire", kind="catch_up")
     fire["now"]["term"] -= 1
@@ -134,7 +152,10 @@ def a_partition_has_two_owners(run: Tampered) -> None:
 @found_by("one-owner")
 def an_epoch_is_given_twice(run: Tampered) -> None:
     first, second = [each for each in run.changes if each["tab"] == "ownership"][:2]
-    second["now"]["epoch"] = first["now"]["epoch"]
+    was, second["now"]["epoch"] = second["now"]["epoch"], first["now"]["epoch"]
+    for each in run.all("fire"):  # and fires by it
+        if each["was"] and each["was"]["epoch"] == was:
+            each["was"]["epoch"] = first["now"]["epoch"]
 
 
 @found_by("one-owner")

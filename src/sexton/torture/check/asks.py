@@ -3,16 +3,20 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
+from sexton.torture.check.backfills import Backfills
+from sexton.torture.check.edits import differs, forgets
+from sexton.torture.check.enqueued import AsAsked
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import Ask, Change, Line
+from sexton.torture.check.folder import SECOND, Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
-from sexton.torture.check.policy import SAW
 from sexton.torture.check.said import Unclear, described
 from sexton.torture.check.things import Schedule, Version
 from sexton.torture.check.when import Rule
 
 _ENQUEUES = ("enqueue", "enqueue_many")
+# What a statement saw may be over when it answers: a commit waits for the standby.
+SAW = 30 * SECOND
 
 
 class AcknowledgedSurvives(Invariant):
@@ -22,8 +26,12 @@ class AcknowledgedSurvives(Invariant):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
+        self._apart = CLOCKS + evidence.folder.clocks.doubt
+        self._as_asked = AsAsked(evidence)
         self._triggered: dict[int, int] = {}  # schedule, by job
+        self._versions: dict[tuple[int, int], Line] = {}  # of schedules, as they began
         self._backfills: dict[int, Line] = {}
+        self._past = Backfills(evidence)
         self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
             "add": self._says,
             "update": self._says,
@@ -33,6 +41,13 @@ class AcknowledgedSurvives(Invariant):
             "trigger": self._trigger,
             "backfill": self._backfill,
         }
+
+    def on_job(self, change: Change) -> None:
+        self._as_asked.see(change)
+
+    def on_schedule(self, change: Change) -> None:
+        if change.op != "D":
+            self._versions.setdefault((change.id, change.now["version"]), change.now)
 
     def on_fire(self, change: Change) -> None:
         if change.op == "I" and change.now["kind"] == "trigger":
@@ -75,31 +90,46 @@ class AcknowledgedSurvives(Invariant):
             if ask.via != "api" or ask.again is None:
                 asked[payload] += 1
         if ask.answer is not None:
-            for each in ask.answer.get("jobs", ()):
-                if "id" in each:
-                    self.checked += 1
-                    self._made(ask, each, wanted[each["payload_id"]])
+            self._told(ask, ask.answer.get("jobs") or [], wanted, made)
         elif ask.refused and ask.again is None and (ask.via != "python" or len(wanted) == 1):
             self.checked += 1
             for payload in wanted:
-                for job in made.get(payload, ()):
-                    what = f"{payload!r} was refused ({ask.error}), and yet there is job {job}"
-                    self.violated(what, ask.at, job=job)
+                self._refused(ask, payload, str(ask.error), made)
+
+    def _told(
+        self, ask: Ask, answers: list[Line], wanted: dict[str, Line], made: dict[str, list[int]]
+    ) -> None:
+        if [each["payload_id"] for each in answers] != [*wanted]:
+            what = f"{len(wanted)} jobs were asked for, and {len(answers)} answers given, or others"
+            self.violated(f"{what}: {[*wanted][:1]}", ask.answered_at or ask.at)
+            return
+        for each in answers:
+            self.checked += 1
+            if "id" in each:
+                self._made(ask, each, wanted[each["payload_id"]])
+            elif ask.again is None:
+                self._refused(ask, each["payload_id"], str(each.get("error")), made)
+
+    def _refused(self, ask: Ask, payload: str, why: str, made: dict[str, list[int]]) -> None:
+        for job in made.get(payload, ()):
+            what = f"{payload!r} was refused ({why}), and yet there is job {job}"
+            self.violated(what, ask.at, job=job)
 
     def _made(self, ask: Ask, answered: Line, wanted: Line) -> None:
         job, at = self.world.jobs.get(answered["id"]), ask.answered_at or ask.at
+        what = f"{ask.via} was told of job {answered['id']} for {answered['payload_id']!r}"
         if job is None:
-            what = f"{ask.via} was told of job {answered['id']} for {answered['payload_id']!r}"
             self.violated(f"{what}: there is none", at, job=answered["id"])
         elif answered["duplicate"]:
             what = f"{answered['payload_id']!r} was a duplicate of job {job.id}, which has"
-            if job.key != wanted.get("key"):
+            if job.key != wanted.get("key") or not self._as_asked.is_of(job, wanted["task"]):
                 self.violated(f"{what} another key", at, job=job.id)
             elif job.ended is not None and job.ended + job.held < ask.began - SAW:
                 self.violated(f"{what} let go of its key before", at, job=job.id)
-        elif job.payload != answered["payload_id"] or job.created > at + CLOCKS:
-            what = f"{ask.via} was told of job {job.id} for {answered['payload_id']!r}"
+        elif job.payload != answered["payload_id"] or job.created > at + self._apart:
             self.violated(f"{what}, which it is not", at, job=job.id)
+        elif (wrong := self._as_asked.wrong(ask, job, wanted)) is not None:
+            self.violated(f"{what}: {wrong}", at, job=job.id)
 
     def _settled(self, ask: Ask) -> str | None:
         outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]
@@ -114,7 +144,7 @@ class AcknowledgedSurvives(Invariant):
             return "there is no such job"
         if answer.get("ended") is True and job.state != "cancelled":
             return f"the job is {job.state}"
-        over = job.ended is not None and job.ended <= (ask.answered_at or 0) + CLOCKS
+        over = job.ended is not None and job.ended <= (ask.answered_at or 0) + self._apart
         # Who lives again after a redrive was over when it was asked about.
         if not over and job.asked_to_end is None and not job.redriven:
             return "nobody asked its worker to stop"
@@ -159,25 +189,44 @@ class AcknowledgedSurvives(Invariant):
         if not found:
             return "no version of it says what was asked"
         version, options = found[0], ask.body.get("options") or {}
+        if version.payload != ask.body["payload"]:
+            return f"its version {version.n} has another payload than was asked for"
         if ask.body.get("when") is not None and not self._same_rule(ask.body, schedule, version):
             return f"its version {version.n} fires at other times than was asked"
-        for name in ("overlap", "misfire", "max_fires"):
-            if name in options and version.said.get(name) != options[name]:
-                return f"its version {version.n} says {version.said.get(name)!r} of {name}"
-        return None
+        task = self._versions[schedule.id, version.n]["task"]
+        if ask.body.get("task") not in (None, task):
+            return f"its version {version.n} is of {task}"
+        wrong = differs(options, version)
+        if wrong is None and ask.verb == "update":
+            wrong = forgets(
+                options, version, schedule.versions[schedule.versions.index(version) - 1]
+            )
+        return wrong
 
     def _pause(self, ask: Ask, schedule: Schedule) -> str | None:
-        reason = ask.body.get("reason")
-        if any(each.began_as == "paused" and each.reason == reason for each in schedule.versions):
-            return None
+        reason, until = ask.body.get("reason"), ask.body.get("until_us")
+        for each in schedule.versions:
+            if each.began_as == "paused" and each.reason == reason:
+                ends = self._versions[schedule.id, each.n]["until"]
+                return None if ends == until else f"it was paused until {ends}, not {until}"
         return "it was not paused for this reason"
 
     def _resume(self, ask: Ask, schedule: Schedule) -> str | None:
-        states = _states(ask, schedule)
+        states = self._states(ask, schedule)
         return "it stayed paused" if states == {"paused"} else None
 
     def _cancel(self, ask: Ask, schedule: Schedule) -> str | None:
-        return None if "cancelled" in _states(ask, schedule) else "it was not cancelled"
+        return None if "cancelled" in self._states(ask, schedule) else "it was not cancelled"
+
+    def _states(self, ask: Ask, schedule: Schedule) -> set[str]:
+        """The states that it was in at some time between the request and its answer."""
+        found: set[str] = set()
+        until = (ask.answered_at or ask.at) + self._apart
+        following = [*schedule.versions[1:], None]
+        for version, after in zip(schedule.versions, following, strict=True):
+            if version.at <= until and (after is None or after.at >= ask.began - self._apart):
+                found |= {version.began_as, version.state}
+        return found
 
     def _trigger(self, ask: Ask, schedule: Schedule) -> str | None:
         job = (ask.answer or {}).get("job", (ask.answer or {}).get("id"))
@@ -185,11 +234,12 @@ class AcknowledgedSurvives(Invariant):
         return None if found else f"job {job} is not in the ledger as a trigger of it"
 
     def _backfill(self, ask: Ask, schedule: Schedule) -> str | None:
-        found = self._backfills.get((ask.answer or {}).get("id", 0))
+        id = (ask.answer or {}).get("id", 0)
+        found = self._backfills.get(id)
         wanted = (schedule.id, ask.body["from_us"], ask.body["to_us"])
         if found is None or (found["schedule"], found["from"], found["to"]) != wanted:
             return "there is no such backfill"
-        return None
+        return self._past.wrong(id, ask, schedule)
 
     def _registered(self, line: Line) -> None:
         """Before anybody touched it, a schedule says what it was described to say."""
@@ -200,6 +250,8 @@ class AcknowledgedSurvives(Invariant):
         elif not self._same_rule(line, schedule, schedule.versions[0]):
             what = "it fires at other times than it was registered with"
             self.violated(what, schedule.versions[0].at, schedule=schedule.id)
+        elif (wrong := differs(line.get("options") or {}, schedule.versions[0])) is not None:
+            self.violated(wrong, schedule.versions[0].at, schedule=schedule.id)
 
     def _same_rule(self, wanted: Line, schedule: Schedule, version: Version) -> bool:
         """Whether a version has the instants that were described, within its own bounds."""
@@ -234,7 +286,7 @@ class AcknowledgedSurvives(Invariant):
                 self.violated(what, version.at, schedule=schedule.id)
 
 
-_LOOK = 3600 * 1_000_000
+_LOOK = 3600 * SECOND
 
 
 def _answered(ask: Ask, schedule: Schedule) -> str | None:
@@ -245,13 +297,3 @@ def _answered(ask: Ask, schedule: Schedule) -> str | None:
         return None
     known = {(each.n, each.since) for each in schedule.versions}
     return None if shown in known else f"it was told of a version {shown[0]} that never was"
-
-
-def _states(ask: Ask, schedule: Schedule) -> set[str]:
-    """The states that it was in at some time between the request and its answer."""
-    found: set[str] = set()
-    until = (ask.answered_at or ask.at) + CLOCKS
-    for version, following in zip(schedule.versions, [*schedule.versions[1:], None], strict=True):
-        if version.at <= until and (following is None or following.at >= ask.began - CLOCKS):
-            found |= {version.began_as, version.state}
-    return found

@@ -33,7 +33,9 @@ class EveryFireDecided(Invariant):
             gaps.sort()
         for schedule in self.world.schedules.values():
             for version in schedule.versions:
-                if version.began_as == "active":
+                # What a pause leaves out is recorded when it ends.
+                over = version.began_as == "paused" and version.until is not None
+                if version.began_as == "active" or over:
                     self._look_at(schedule, version)
             self._is_waited_for(schedule)
 

@@ -4,13 +4,12 @@ from collections import Counter
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Line
-from sexton.torture.check.guards import CLOCKS, DELIVERED
+from sexton.torture.check.guards import CLOCKS, DELIVERED, SETTLES_ITSELF
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.things import Job, Settled
 
 # A worker that leaves releases what does not react, and is gone soon after that.
 LEAVES_WITHIN = 15 * SECOND
-_TRANSACTIONAL = "transactional"
 
 
 class EffectsApart(Invariant):
@@ -28,6 +27,7 @@ class EffectsApart(Invariant):
 
     def _look_at(self, job: Job) -> None:
         ran = self.evidence.ran
+        apart = CLOCKS + self.evidence.folder.clocks.doubt
         settled = {each.fence: each for each in job.settled if each.worker is not None}
         before: list[tuple[int, int]] = []  # fences, and until when each was seen at work
         for claim in job.claims:
@@ -36,7 +36,7 @@ class EffectsApart(Invariant):
                 continue
             for fence, last in before:
                 self.checked += 1
-                if now.begin < last - CLOCKS and not self._may(settled.get(fence), last):
+                if now.begin < last - apart and not self._may(settled.get(fence), last):
                     what = f"attempt {claim.attempt} of job {job.id} began while fence {fence} was"
                     self.violated(
                         f"{what} still at work, and its lease held", now.begin, job=job.id
@@ -99,6 +99,6 @@ class EffectsOnce(Invariant):
                 what = f"job {each['job']} had its effect {many[each['job']]} times"
                 self.violated(what, each["at"], job=each["job"])
         for job in self.world.jobs.values():
-            if job.task == _TRANSACTIONAL and job.state == "succeeded" and not many[job.id]:
+            if job.task == SETTLES_ITSELF and job.state == "succeeded" and not many[job.id]:
                 what = f"job {job.id} succeeded, and its effect is not there"
                 self.violated(what, job.ended or job.created, job=job.id)

@@ -13,6 +13,7 @@ from sexton.torture.check.world import World
 # After the last fault so much time must be left for what was due to be seen to.
 SETTLES_IN = 15 * SECOND
 _GRACE, _QUEUED = 3600.0, 100
+_NEVER = 1 << 62
 
 
 class Budget(NamedTuple):
@@ -35,6 +36,24 @@ class Policy(NamedTuple):
     grace: int
     overlap: str
     most_live: int | None  # it fires only if fewer live; None: always
+
+    @property
+    def serial(self) -> bool:
+        """Its jobs run one after the other."""
+        return self.overlap in ("queue_one", "queue_all", "replace")
+
+    @property
+    def looks(self) -> bool:
+        """A fire looks which jobs live; who does not look forgets them."""
+        return self.serial or self.most_live is not None
+
+
+class Trouble(NamedTuple):
+    """A fault: to whom, from when until when."""
+
+    target: str
+    began: int
+    ended: int
 
 
 class Ran:
@@ -90,6 +109,32 @@ class Evidence:
         """What was to be done by then must have been; None: there was no time after the faults."""
         by = self.stopped - SETTLES_IN
         return by if self.calm_since <= by else None
+
+    @cached_property
+    def _troubles(self) -> list[Trouble]:
+        lines = self.folder.faults
+        over = {each["n"]: each["at"] for each in lines if each["event"] == "end"}
+        return [
+            Trouble(each["target"], each["at"], over.get(each["n"], _NEVER))
+            for each in lines
+            if each["event"] == "begin"
+        ]
+
+    def server_in_trouble(self, first: int, last: int) -> bool:
+        """Whether something was done to PostgreSQL in that time."""
+        return self._in_trouble(("postgres",), first, last)
+
+    def node_in_trouble(self, node: int | None, first: int, last: int) -> bool:
+        """Whether something was done to this node, to all of them, or to PostgreSQL."""
+        member = self.world.nodes.get(node or 0)
+        name = "" if member is None else member.name
+        return self._in_trouble((name, "nodes", "everyone", "postgres"), first, last)
+
+    def _in_trouble(self, targets: tuple[str, ...], first: int, last: int) -> bool:
+        return any(
+            each.target in targets and each.began <= last and first <= each.ended
+            for each in self._troubles
+        )
 
     def budget(self, task: str) -> Budget | None:
         """As the workload described it, or else as it was declared."""

@@ -125,6 +125,9 @@ class ByTheRuleInForce(Invariant):
         elif now["scheduled"] <= version.since:
             self._say(f"it was fired for an instant before its version {version.n}", change)
             return
+        elif version.max_fires is not None and schedule.fired >= version.max_fires:
+            self._say(f"it had been fired {schedule.fired} times, as often as it may", change)
+            return
         rule = self.evidence.rule(schedule, version)
         if rule is None:
             return

@@ -6,6 +6,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sexton.torture.check.clocks import Clocks
+
 SECOND = 1_000_000
 Line = dict[str, Any]
 
@@ -51,14 +53,16 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run: Line = json.loads((path / "run.json").read_text())
-        self.faults = [*_lines(path / "faults.jsonl")]
+        self.clocks = Clocks(self.run.get("clock_offsets") or ())
+        for name, value in self.run.items():
+            if name.endswith("_at") and value is not None:
+                self.run[name] = self.clocks.databases(value)
+        self.faults = [*self._told(path / "faults.jsonl")]
 
     def changes(self) -> Iterator[Change]:
         """In the order in which they were written down."""
-        loads, columns = json.loads, _COLUMNS
-        with (self.path / "dump" / "change.jsonl").open("rb") as file:
-            for line in file:
-                yield Change._make(columns(loads(line)))
+        for line in _lines(self.path / "dump" / "change.jsonl"):
+            yield Change._make(_COLUMNS(line))
 
     def dump(self, name: str) -> Iterator[Line]:
         """A table, or a description of the workload; nothing if there is none."""
@@ -67,12 +71,17 @@ class Folder:
     def effects(self) -> Iterator[Line]:
         """What tasks and the sink wrote; in order within each process only."""
         for path in sorted((self.path / "effects").glob("*.jsonl")):
-            yield from _lines(path)
+            yield from self._told(path)
 
     def asks(self) -> Iterator[Ask]:
         """Every request, with its answer."""
         for path in sorted((self.path / "acks").glob("*.jsonl")):
-            yield from _asks(path)
+            yield from _asks(path, self._told(path))
+
+    @property
+    def of_the_rig(self) -> bool:
+        """Whether it is a real run: nobody else says how many faults were planned."""
+        return "planned" in self.run
 
     @property
     def replay(self) -> str:
@@ -82,6 +91,13 @@ class Folder:
             return " ".join(map(str, command))
         seed, seconds = self.run.get("seed"), self.run.get("seconds")
         return str(command or f"sexton torture --seed {seed} --seconds {seconds}")
+
+    def _told(self, path: Path) -> Iterator[Line]:
+        """What was written down by the rig's clock, on the database's."""
+        for line in _lines(path):
+            if not self.clocks.agree:
+                line["at"] = self.clocks.databases(line["at"])
+            yield line
 
 
 def _lines(path: Path) -> Iterator[Line]:
@@ -94,10 +110,10 @@ def _lines(path: Path) -> Iterator[Line]:
                 yield json.loads(line)
 
 
-def _asks(path: Path) -> Iterator[Ask]:
+def _asks(path: Path, lines: Iterator[Line]) -> Iterator[Ask]:
     open_: dict[int, Line] = {}
     began: dict[int, int] = {}
-    for line in _lines(path):
+    for line in lines:
         if line["event"] == "ask":
             open_[line["n"]] = line
             began[line["n"]] = began.get(line.get("again") or 0) or line["at"]

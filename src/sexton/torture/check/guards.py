@@ -11,7 +11,7 @@ CLOCKS = SECOND // 20
 # What a worker says of itself; a reaper says it of others, who must be gone.
 _ITS_OWN = "its worker lost its lease"
 # By a transaction of the task's own, and what it writes down comes after that.
-_SETTLE_THEMSELVES = ("transactional",)
+SETTLES_ITSELF = "transactional"
 DELIVERED = "http:"
 
 
@@ -25,6 +25,7 @@ class NoStaleWrite(Invariant):
         self._settled: set[int] = set()
         self._ended: dict[int, tuple[int, int | None]] = {}  # transaction and worker, by job
         self._said: list[tuple[int, int, int, str]] = []  # job, fence, at, outcome
+        self._epochs: dict[int, int] = {}  # of nodes, as they were given out
 
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
@@ -70,9 +71,23 @@ class NoStaleWrite(Invariant):
             what = f"job {job.id} was taken for lost while its worker {now['worker']} lived"
             self.violated(what, change.at, job=job.id)
 
+    def on_ownership(self, change: Change) -> None:
+        if change.op == "D":
+            self._epochs.pop(change.id, None)
+        else:
+            self._epochs[change.id] = change.now["epoch"]
+
     def on_fire(self, change: Change) -> None:
-        if change.op != "D" and change.now["node"] is not None:
-            self._guarded(change, change.now["kind"] == "due", change.now["kind"] != "due")
+        if change.op == "D":
+            return
+        now = change.now
+        if now["node"] is not None:
+            self._guarded(change, now["kind"] == "due", now["kind"] != "due")
+        elif now["decision"] == "fired" and now["kind"] != "trigger":
+            self.checked += 1  # only operators fire without being a node
+            self.violated(
+                f"nobody says to have fired it, as {now['kind']}", change.at, schedule=change.id
+            )
 
     def on_gap(self, change: Change) -> None:
         if change.op == "I" and change.now["node"] is not None:
@@ -90,6 +105,12 @@ class NoStaleWrite(Invariant):
                 f"term {held['term']}, and node {held['leader']} led in term {held['leader_term']}"
             )
             self.violated(what, change.at, schedule=change.id)
+        elif not may_lead and held.get("epoch") != self._epochs.get(said[0]):
+            # Who fires holds the row of its share: nobody gives it another one meanwhile.
+            what = f"node {said[0]} wrote it when its share was of epoch {held['epoch']}, and epoch"
+            self.violated(
+                f"{what} {self._epochs.get(said[0])} was given out", change.at, schedule=change.id
+            )
 
     def on_worker(self, change: Change) -> None:
         self._lease("worker", change)
@@ -112,15 +133,16 @@ class NoStaleWrite(Invariant):
 
     def finish(self) -> None:
         """What a worker says of an attempt is about its own: that one had come to its end."""
+        apart = CLOCKS + self.evidence.folder.clocks.doubt
         for id, fence, at, outcome in self._said:
             job, ran = self.world.jobs[id], self.evidence.ran.get(fence)
-            if self.evidence.budget(job.task) is None or job.task in _SETTLE_THEMSELVES:
+            if self.evidence.budget(job.task) is None or job.task == SETTLES_ITSELF:
                 continue  # it does not write down what it does, or does so later
             self.checked += 1
             if outcome == "succeeded":
-                over = ran is not None and ran.end is not None and ran.end <= at + CLOCKS
+                over = ran is not None and ran.end is not None and ran.end <= at + apart
             else:  # whom an endpoint answered knows nothing of what it still does
-                over = ran is None or ran.last <= at + CLOCKS or job.task.startswith(DELIVERED)
+                over = ran is None or ran.last <= at + apart or job.task.startswith(DELIVERED)
             if not over:
                 what = f"job {id} was {outcome} with fence {fence}, whose attempt had not ended"
                 self.violated(what, at, job=id)

@@ -1,26 +1,22 @@
 """The whole of it: replay, look, and say what was found."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
 from sexton.torture.check.asks import AcknowledgedSurvives
+from sexton.torture.check.complete import cut_short, not_checked
 from sexton.torture.check.decided import EveryFireDecided
 from sexton.torture.check.effects import EffectsApart, EffectsOnce, IdempotencyKey
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.fires import ByTheRuleInForce, NoneEarly, OneJobPerFire
 from sexton.torture.check.folder import Change, Folder, Line
 from sexton.torture.check.guards import NoStaleWrite
+from sexton.torture.check.holding import LimitsKept, OneLiveJobPerKey
 from sexton.torture.check.invariant import Invariant, Violation
 from sexton.torture.check.liveness import Figure, Liveness
-from sexton.torture.check.lives import (
-    AttemptsInBounds,
-    LimitsKept,
-    NothingLost,
-    OneLiveJobPerKey,
-    TerminalIsTerminal,
-)
+from sexton.torture.check.lives import AttemptsInBounds, NothingLost, TerminalIsTerminal
 from sexton.torture.check.ownership import OneOwner
 from sexton.torture.check.policy import OverlapPolicy, ReasonsHold
 from sexton.torture.check.rates import CatchUpRate, FullJitter
@@ -57,16 +53,28 @@ SHOWN = 20
 class Verdict:
     """What was checked, what was violated, how long things took, and what happened around it."""
 
-    def __init__(self, evidence: Evidence, invariants: list[Invariant], live: Liveness) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        invariants: list[Invariant],
+        live: Liveness,
+        not_checked: Iterable[str],
+    ) -> None:
         self.evidence = evidence
         self.invariants = invariants
         self.figures: list[Figure] = live.figures()
         self.counts: dict[str, int] = live.counts()
         self.unclear = dict(evidence.unclear)
+        self.not_checked = [*not_checked]
 
     @property
     def violations(self) -> int:
         return sum(each.count for each in self.invariants)
+
+    @property
+    def clean(self) -> bool:
+        """Everything was looked at, and nothing found."""
+        return not self.violations and not self.not_checked
 
     @property
     def violated(self) -> set[str]:
@@ -107,6 +115,8 @@ def _judge(path: Path) -> Verdict:
     evidence = Evidence(folder)
     invariants = [each(evidence) for each in INVARIANTS]
     live = Liveness(evidence)
+    if why := [*cut_short(folder)]:
+        return Verdict(evidence, invariants, live, why)
     watching: dict[str, list[Callable[[Change], None]]] = {}
     everybody: list[Invariant | Liveness] = [*invariants, live]
     for change in folder.changes():
@@ -126,7 +136,7 @@ def _judge(path: Path) -> Verdict:
         _hear(evidence, hearing, line)
     for each in invariants:
         each.finish()
-    return Verdict(evidence, invariants, live)
+    return Verdict(evidence, invariants, live, not_checked(evidence, invariants))
 
 
 def _hear(evidence: Evidence, hearing: list[Callable[[Line], None]], line: Line) -> None:

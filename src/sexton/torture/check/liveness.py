@@ -1,7 +1,8 @@
 """How long things took, as distributions over the whole run; nothing here is a violation.
 
 Who cannot take over because everybody else is down as well, or PostgreSQL is, says nothing about
-how long it takes: such cases are left out, and counted.
+how long it takes: such cases are left out, and counted. What did not happen at all, though it could
+have, has no length either, and is counted as never.
 """
 
 from bisect import bisect_right
@@ -10,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.evidence import SETTLES_IN, Evidence
 from sexton.torture.check.folder import SECOND, Change, Line
 from sexton.torture.check.invariant import is_claim
+from sexton.torture.check.things import Job, Member
 
 # What a fault may still have had on its way when it began.
 UNDER_WAY = SECOND // 10
-LONGEST = 120 * SECOND
 _BACK = ("up", "promoted")
 _NOBODY = ("outage",)
 _NOTHING = ("outage", "restart", "immediate", "kill9", "promote", "connections")
@@ -33,12 +34,14 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Figure:
-    """Seconds, of as many cases as there were; `left_out` are those that say nothing."""
+    """Seconds, of as many cases as there were; `left_out` are those that say nothing, `never`
+    those that had no end."""
 
     name: str
     means: str
     seconds: list[float] = field(default_factory=list)
     left_out: int = 0
+    never: int = 0
 
     def at(self, share: float) -> float | None:
         """So many of all took no longer than this."""
@@ -51,7 +54,7 @@ class Figure:
     def line(self) -> Line:
         found = {name: self.at(share) for name, share in _SHARES.items()}
         rounded = {name: None if each is None else round(each, 4) for name, each in found.items()}
-        counts = {"count": len(self.seconds), "left_out": self.left_out}
+        counts = {"count": len(self.seconds), "left_out": self.left_out, "never": self.never}
         return {"name": self.name, "means": self.means, **counts, **rounded}
 
 
@@ -68,6 +71,7 @@ class Liveness:
         self._fires: dict[str, list[int]] = defaultdict(list)  # of a node, by its name
         self._claims: dict[str, list[int]] = defaultdict(list)  # of a worker, by its name
         self._settled: list[int] = []
+        self._owned: set[int] = set()  # by nodes that had a share
         self._taken: dict[int, int] = {}  # from which node, when
         self._fired = self._decided = self._attempts = 0
 
@@ -98,6 +102,8 @@ class Liveness:
     def on_ownership(self, change: Change) -> None:
         if change.op == "D":
             self._taken[change.id] = change.at
+        else:
+            self._owned.add(change.id)
 
     def counts(self) -> dict[str, int]:
         faults = {each["n"] for each in self.evidence.folder.faults if each["event"] == "begin"}
@@ -124,37 +130,66 @@ class Liveness:
     def _failover(self) -> Figure:
         """From the fault until the partitions of the node are others'."""
         figure = Figure("failover gap", "from kill -9 or SIGSTOP of a node to its successors")
+        told: set[int] = set()
         for fault in self._faults:
-            for id, node in self.world.nodes.items():
-                taken, gone = self._taken.get(id), node.gone or fault.began
-                lived = node.started < fault.began <= gone and node.why == "lost"
+            for node in self.world.nodes.values():
                 hit = fault.kind in ("kill", "stop") and node.name == fault.target
-                # It has not said a word since; or else it was something else that it died of.
-                if node.renewed is None or node.renewed >= fault.began + UNDER_WAY:
+                lived = node.started < fault.began and not (node.gone or self._end) < fault.began
+                if not hit or not lived:
                     continue
-                if hit and lived and taken is not None:
-                    self._add(figure, fault.began, taken, _NOTHING, last_word=node.renewed)
+                last_word = self._last_word(node)
+                # It has said something since: it was something else that it died of. Or it was
+                # silent already: the fault before this one tells how long that took.
+                if last_word >= fault.began + UNDER_WAY or node.id in told:
+                    figure.left_out += 1
+                else:
+                    told.add(node.id)
+                    self._succeeded(figure, node, fault.began, last_word)
         return figure
 
     def _silence(self) -> Figure:
         figure = Figure("silence", "from a lost node's last word to its successors")
-        for id, node in self.world.nodes.items():
-            if node.why == "lost" and node.renewed is not None and id in self._taken:
-                self._add(figure, node.renewed, self._taken[id], _NOTHING)
+        for node in self.world.nodes.values():
+            if node.why == "lost" or (node.gone is None and self._last_word(node) < self._end):
+                self._succeeded(figure, node, self._last_word(node))
         return figure
+
+    def _succeeded(
+        self, figure: Figure, node: Member, since: int, last_word: int | None = None
+    ) -> None:
+        """Until its share was another's; who left by itself, or had none, has no successors."""
+        taken = self._taken.get(node.id)
+        if node.why not in ("lost", None) or (taken is None and node.id not in self._owned):
+            figure.left_out += 1
+        else:
+            self._add(figure, since, taken, _NOTHING, last_word=last_word)
+
+    def _last_word(self, node: Member) -> int:
+        """When it was heard of last, also of one that was never declared lost."""
+        known = node.renewed
+        if known is None:
+            known = self._renewed.get(node.id)
+        return node.started if known is None else known
+
+    @cached_property
+    def _renewed(self) -> dict[int, int]:
+        return {each["id"]: each["renewed"] for each in self.evidence.folder.dump("node")}
 
     def _orphans(self) -> Figure:
         """Of first attempts: later ones wait for their retry on purpose."""
         figure = Figure("orphan rerun", "from a lost worker's last word to the next claim")
         for job in self.world.jobs.values():
-            if len(job.claims) < 2 or not job.settled:
+            if not job.settled or not job.claims:
                 continue
-            first, (claimed, again) = job.settled[0], job.claims[:2]
+            first, claimed = job.settled[0], job.claims[0]
+            if (first.fence, first.outcome) != (claimed.fence, "lost"):
+                continue
             worker = self.world.workers.get(first.worker or 0)
-            if (first.fence, first.outcome) != (claimed.fence, "lost") or worker is None:
-                continue
-            if worker.renewed is not None:
-                self._add(figure, worker.renewed, again.at, _NOTHING)
+            if worker is None or worker.renewed is None or not _goes_on(job):
+                figure.left_out += 1
+            else:
+                again = job.claims[1].at if len(job.claims) > 1 else None
+                self._add(figure, worker.renewed, again, _NOTHING)
         return figure
 
     def _recovery(self) -> list[Figure]:
@@ -167,9 +202,10 @@ class Liveness:
             figure = Figure(f"recovery: {name}", f"from PostgreSQL's return to the first {name}")
             for note in self.evidence.folder.faults:
                 is_back = note["event"] == "note" and note.get("what") in _BACK
-                nth = bisect_right(times, note["at"])
-                if is_back and note.get("target") == "postgres" and nth < len(times):
-                    self._add(figure, note["at"], times[nth], _NOBODY)
+                if is_back and note.get("target") == "postgres":
+                    nth = bisect_right(times, note["at"])
+                    first = times[nth] if nth < len(times) else None
+                    self._add(figure, note["at"], first, _NOBODY)
             found.append(figure)
         return found
 
@@ -178,29 +214,38 @@ class Liveness:
         half_open = Figure("half-open", "from a connection's death to the process's next write")
         blackhole = Figure("blackhole", "from the end of one to the process's next write")
         for fault in self._faults:
-            times = self._fires.get(fault.target) or self._claims.get(fault.target) or []
             if fault.kind == "half_open":
                 figure, since, silent = half_open, fault.began, UNDER_WAY
             elif fault.kind == "blackhole":
                 figure, since, silent = blackhole, fault.ended, 0
             else:
                 continue
+            times = self._fires.get(fault.target) or self._claims.get(fault.target)
+            if not times:
+                figure.left_out += 1  # of clients and servers the database tells nothing
+                continue
             nth = bisect_right(times, since + silent)
-            if nth < len(times) and times[nth] - since < LONGEST:
-                self._add(figure, since, times[nth], _NOTHING, fault)
+            heard = times[nth] if nth < len(times) else None
+            self._add(figure, since, heard, _NOTHING, fault)
         return [half_open, blackhole]
 
     def _add(
         self,
         figure: Figure,
         first: int,
-        last: int,
+        last: int | None,
         unless: tuple[str, ...],
         of: Fault | None = None,
         last_word: int | None = None,
     ) -> None:
-        """One case; unless something else happened to it, or to everybody, in that time, or since
-        it was heard of last."""
+        """One case, unless something else happened to it, or to everybody, in that time, or since
+        it was heard of last. What has no end has none even when all was well again: never."""
+        if last is None:
+            if max(first, self.evidence.calm_since) + SETTLES_IN <= self._end:
+                figure.never += 1
+            else:
+                figure.left_out += 1
+            return
         began = first if last_word is None else min(first, last_word)
         for fault in self._faults:
             hits = fault.kind in unless or (of is not None and fault.target == of.target)
@@ -208,6 +253,11 @@ class Liveness:
                 figure.left_out += 1
                 return
         figure.seconds.append((last - first) / SECOND)
+
+    @property
+    def _end(self) -> int:
+        """Until when there was somebody to take over."""
+        return self.evidence.stopped
 
     @cached_property
     def _faults(self) -> list[Fault]:
@@ -218,3 +268,8 @@ class Liveness:
             for each in lines
             if each["event"] == "begin"
         ]
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether somebody is to run it again: it did not die of that, nor was it cancelled since."""
+    return len(job.claims) > 1 or (job.settled[0].next == "waiting" and job.live)

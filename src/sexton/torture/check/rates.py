@@ -7,14 +7,18 @@ from math import sqrt
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.policy import DUE_WITHIN
 
 # Twice the usual, and never less than this many fires a second, unless somebody said otherwise.
 LEAST_RATE, TIMES_USUAL = 50.0, 2.0
 BURST = 0.1
 # Looked at in windows so long. When one begins a statement may be on its way with a burst of its
-# own, another follows from what was saved up, and what a lost answer told is not deducted.
-WINDOW, BURSTS = 2 * SECOND, 6
-MARGIN = 1.1
+# own, another follows from what was saved up, and what a lost answer told is not deducted. Each
+# leader has its own.
+WINDOWS, BURSTS = (2 * SECOND, 10 * SECOND, 60 * SECOND), 6
+# What is usual is measured over so long, from what nodes report: it cannot be much more than was
+# fired in the busiest time of such a length.
+MEASURED_OVER, REPORTED = 10 * SECOND, 1.5
 # How long after it was measured a rate may still be in use.
 KNOWN_FOR = 60 * SECOND
 
@@ -31,34 +35,59 @@ class CatchUpRate(Invariant):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
-        self._made: list[tuple[int, int]] = []  # at, schedule
-        self._rates: list[tuple[int, float]] = [(0, LEAST_RATE)]
+        self._made: list[tuple[int, int, int]] = []  # at, schedule, term
+        self._fired: list[int] = []  # when, of those at their time
+        self._usual: list[tuple[int, float, float | None]] = []  # since when, and if told otherwise
 
     def on_installation(self, change: Change) -> None:
-        usual, asked = change.now["usual"], change.now["asked"]
-        self._rates.append((change.at, asked or max(LEAST_RATE, TIMES_USUAL * usual)))
+        self._usual.append((change.at, change.now["usual"], change.now["asked"]))
 
     def on_fire(self, change: Change) -> None:
         now = change.now
-        if change.op != "D" and now["kind"] == "catch_up" and now["decision"] == "fired":
-            self._made.append((change.at, change.id))
+        if change.op == "D" or now["decision"] != "fired":
+            return
+        # Whatever it is called, what is late goes by the rate.
+        if now["kind"] == "catch_up" or (
+            now["kind"] == "due" and change.at > now["fire_at"] + DUE_WITHIN
+        ):
+            self._made.append((change.at, change.id, now["term"] or 0))
+        elif now["kind"] == "due":
+            self._fired.append(change.at)
 
     def finish(self) -> None:
         self._made.sort()
-        self._rates.sort()
-        times = [at for at, _ in self._made]
-        known = [at for at, _ in self._rates]
+        self.checked += len(self._made)
+        rates = self._rates()
+        for window in WINDOWS:
+            self._look_at(window, rates)
+
+    def _rates(self) -> list[tuple[int, float]]:
+        """From when on which one may be in use."""
+        self._fired.sort()
+        found, first, busiest, nth = [(0, LEAST_RATE)], 0, 0, 0
+        for at, usual, asked in sorted(self._usual):
+            while nth < len(self._fired) and self._fired[nth] <= at:
+                while self._fired[first] <= self._fired[nth] - MEASURED_OVER:
+                    first += 1
+                nth += 1
+                busiest = max(busiest, nth - first)
+            seen = REPORTED * busiest * SECOND / MEASURED_OVER
+            found.append((at, asked or max(LEAST_RATE, TIMES_USUAL * min(usual, seen))))
+        return found
+
+    def _look_at(self, window: int, rates: list[tuple[int, float]]) -> None:
+        times, known = [each[0] for each in self._made], [at for at, _ in rates]
         skip_to = 0
-        for nth, (at, schedule) in enumerate(self._made):
-            self.checked += 1
+        for nth, (at, schedule, _) in enumerate(self._made):
             first = max(bisect_left(known, at - KNOWN_FOR) - 1, 0)
-            rates = self._rates[first : bisect_right(known, at + WINDOW)]
-            rate = max(each for _, each in rates)
-            most = rate * WINDOW / SECOND * MARGIN + BURSTS * max(1.0, rate * BURST)
-            many = bisect_left(times, at + WINDOW) - nth
-            if many > most and nth >= skip_to:
-                skip_to = nth + many
-                what = f"{many} misfires were released in {WINDOW / SECOND:g} s"
+            rate = max(each for _, each in rates[first : bisect_right(known, at + window)])
+            end = bisect_left(times, at + window)
+            if nth < skip_to or end - nth <= rate * window / SECOND:
+                continue
+            bursts = BURSTS + len({each[2] for each in self._made[nth:end]}) - 1
+            if end - nth > rate * window / SECOND + bursts * max(1.0, rate * BURST):
+                skip_to = end
+                what = f"{end - nth} misfires were released in {window / SECOND:g} s"
                 self.violated(f"{what}, at a rate of {rate:.0f} a second", at, schedule=schedule)
 
 
@@ -82,11 +111,10 @@ class FullJitter(Invariant):
         delay = (job.released[2]["due"] - now["finished"]) / SECOND
         tries = now["attempt"] - job.before
         longest = budget.longest_delay(tries)
+        told = (now["error"] or "").startswith(_TOLD_WHEN)
         if now["outcome"] == "released" or (now["outcome"] == "lost" and tries == 1):
             longest = 0.0  # at once
-        elif now["outcome"] not in ("failed", "lost") or (now["error"] or "").startswith(
-            "HTTP 429"
-        ):
+        elif now["outcome"] not in ("failed", "lost") or told:
             return  # it was said for how long
         self.checked += 1
         if not 0 <= delay <= longest + 2 / SECOND:

@@ -20,14 +20,19 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
         note = "" if each.checked else "   nothing to check"
         yield f"{each.name:<24}{each.checked:>12,}{each.count:>12,}{note}"
     yield ""
-    yield f"{'seconds':<24}{'cases':>8}{'not':>6}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}"
+    cases = f"{'cases':>8}{'left out':>10}{'never':>7}"
+    yield f"{'seconds':<24}{cases}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}"
     for figure in verdict.figures:
         line = figure.line
         found = "".join(_number(line[name]) for name in ("p50", "p90", "p99", "max"))
-        cases = f"{line['count']:>8,}{line['left_out']:>6,}"
+        cases = f"{line['count']:>8,}{line['left_out']:>10,}{line['never']:>7,}"
         yield f"{figure.name:<24}{cases}{found}   {figure.means}"
     for why, many in verdict.unclear.items():
         yield f"{many} versions of schedules were not computed: {why}"
+    if verdict.not_checked:
+        yield ""
+        yield "NOT A PROOF, whatever else it says:"
+        yield from (f"    not checked: {why}" for why in verdict.not_checked)
     for violation, timeline in verdict.timelines:
         yield ""
         yield f"VIOLATED {violation.invariant} at {clock(violation.at)}: {violation.what}"
@@ -39,6 +44,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "seed": verdict.evidence.folder.run.get("seed"),
         "replay": verdict.evidence.folder.replay,
+        "clean": verdict.clean,
         "counts": verdict.counts,
         "violations": verdict.violations,
         "invariants": [
@@ -52,6 +58,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         ],
         "figures": [each.line for each in verdict.figures],
         "unclear": verdict.unclear,
+        "not_checked": verdict.not_checked,
         "text": "\n".join(as_lines(verdict)),
         "found": [
             {

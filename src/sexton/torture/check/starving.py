@@ -2,11 +2,12 @@
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.holding import Place, places
 from sexton.torture.check.invariant import Invariant, is_claim
 from sexton.torture.check.things import Job
 
@@ -40,6 +41,12 @@ class NothingStarves(Invariant):
         self._waited: dict[Lane, list[Waited]] = defaultdict(list)
         self._claims: dict[Lane, list[tuple[int, int, int]]] = defaultdict(list)  # at, rank, job
         self._batches: dict[int, int] = {}  # when the first job of a transaction was claimed
+        self._running: Counter[Place] = Counter()
+        self._full: dict[Place, int] = {}  # when the last claim was that filled it
+        timeouts = {each["task"]: each.get("timeout") for each in evidence.folder.dump("tasks")}
+        self._runs_for = {
+            task: round(timeout * SECOND) for task, timeout in timeouts.items() if timeout
+        }
 
     def on_job(self, change: Change) -> None:
         if change.op == "I":
@@ -49,6 +56,9 @@ class NothingStarves(Invariant):
         job = self.world.jobs.get(change.id)
         if job is None:
             return
+        if change.op == "U" and _stays_ready(change) and change.id in self._ready:
+            return
+        self._fill(job, change)
         since = self._ready.pop(change.id, None)
         rank = job.due - job.priority * AGEING
         # Of those that are claimed together nobody is first, in whichever order they are written.
@@ -62,6 +72,15 @@ class NothingStarves(Invariant):
         elif change.op == "U" and change.now["by"] is None and change.now["after"] is None:
             self._ready[change.id] = max(change.at, change.now["due"])
 
+    def _fill(self, job: Job, change: Change) -> None:
+        claims = is_claim(change)
+        if not claims and (change.was["by"] is None or (change.now or {}).get("by") is not None):
+            return
+        for place, _, most in places(job, self.world.tasks.get(job.task)):
+            self._running[place] += 1 if claims else -1
+            if claims and self._running[place] >= most:
+                self._full[place] = change.at
+
     def finish(self) -> None:
         end = max(self.evidence.stopped, self.world.ended + 1)
         for id, since in self._ready.items():
@@ -73,6 +92,7 @@ class NothingStarves(Invariant):
             self._in_order(claims, self._waited[lane])
         self._tenants()
         self._left_behind()
+        self._counted()
 
     def _in_order(self, claims: list[tuple[int, int, int]], waited: list[Waited]) -> None:
         """Whoever could be seen, with so much smaller a rank, is claimed before."""
@@ -114,7 +134,8 @@ class NothingStarves(Invariant):
                     self.violated(what, last, job=each.job)
 
     def _left_behind(self) -> None:
-        """At the end: who waits for a job that is no more, or runs with a worker that is gone."""
+        """At the end: who waits for nobody, or for a job that is no more, or has a worker that is
+        gone."""
         by = self.evidence.settled_by
         if by is None:
             return
@@ -142,6 +163,32 @@ class NothingStarves(Invariant):
             elif worker is not None and worker.id in silent:
                 what = f"job {job.id} is still held by worker {worker.name}, whose lease is over"
                 self.violated(what, silent[worker.id], job=job.id)
+            elif self._ready.get(job.id, by) < by and not self._had_no_room(job, by):
+                what = f"job {job.id} could have been claimed, and never was"
+                self.violated(what, self._ready[job.id], job=job.id)
+
+    def _had_no_room(self, job: Job, by: int) -> bool:
+        """Its limit was full by then, of claims that may still have run."""
+        runs_for = self._runs_for.get(job.task, UNSEEN)
+        return any(
+            self._full.get(place, by - runs_for) > by - runs_for
+            for place, _, _ in places(job, self.world.tasks.get(job.task))
+        )
+
+    def _counted(self) -> None:
+        """What the rig itself found in the database when it had waited long enough."""
+        run = self.evidence.folder.run
+        for name, what in (("behind", "schedules were behind"), ("left", "jobs were left")):
+            if run.get(name) is not None:
+                self.checked += 1
+            if run.get(name):
+                self.violated(f"{run[name]} {what} at the end", self.evidence.stopped)
+
+
+def _stays_ready(change: Change) -> bool:
+    """Something else of it changed: it waits as before."""
+    was, now = change.was, change.now
+    return (was["by"], now["by"], now["after"], now["due"]) == (None, None, None, was["due"])
 
 
 def _lane(job: Job) -> Lane:

@@ -101,18 +101,7 @@ class Version:
     """What a schedule said from one instant to another."""
 
     __slots__ = (
-        *(
-            "anchor",
-            "at",
-            "began_as",
-            "ended_by",
-            "n",
-            "payload",
-            "policy",
-            "reason",
-            "rule",
-            "said",
-        ),
+        *("anchor", "at", "began_as", "n", "payload", "policy", "reason", "rule", "said"),
         *("since", "state", "stops", "tx", "until"),
     )
 
@@ -129,16 +118,20 @@ class Version:
         self.payload: Line = now["payload"]
         self.anchor: int = now["anchor"]
         self.stops: int | None = None  # its last instant, because it had max_fires
-        self.ended_by: str | None = None
         self.rule: Any = None  # for whoever computes them
         self.policy: Any = None
+
+    @property
+    def max_fires(self) -> int | None:
+        most: int | None = self.said.get("max_fires")
+        return most
 
 
 class Schedule:
     """A schedule: its versions, where it stands, and the jobs of it that live."""
 
     __slots__ = (
-        *("ended_tx", "fires_left", "id", "late", "live", "moved_tx", "name", "next", "scheduled"),
+        *("ended_tx", "fired", "id", "live", "moved_tx", "name", "next", "scheduled"),
         *("tenant", "versions", "was_late"),
     )
 
@@ -151,8 +144,8 @@ class Schedule:
         self.moved_tx = 0
         self.next: int | None = None
         self.scheduled: int | None = None
-        self.late = self.was_late = False  # now, and before the last move
-        self.fires_left: int | None = None
+        self.was_late = False  # before the last move
+        self.fired = 0  # so often, of its max_fires
         self.live: dict[int, Job] = {}
 
     @property
@@ -169,6 +162,10 @@ class Schedule:
         if now["version"] != current.n:
             current.until = now["since"]
             self.versions.append(Version(change))
+            # Who had no number of fires, or is added again, begins to count.
+            again = current.state == "cancelled" and now["state"] == "active"
+            if current.max_fires is None or again:
+                self.fired = 0
             return
         if now["state"] == "ended" and current.state != "ended":
             self.ended_tx = change.tx
@@ -180,7 +177,17 @@ class Schedule:
         if was and was["next"] != now["next"]:
             self.moved_tx = change.tx
         self.next, self.scheduled = now["next"], now["scheduled"]
-        self.late, self.fires_left = now["late"], now["left"]
+
+    def fire(self, scheduled: int) -> None:
+        """One of its max_fires; after the last there are no more."""
+        self.fired += 1
+        most = self.current.max_fires
+        if most is not None and self.fired >= most:
+            self.current.stops = scheduled
+
+    def version(self, n: int) -> Version:
+        """They are numbered without a hole."""
+        return self.versions[n - self.versions[0].n]
 
     def in_force_at(self, instant: int) -> Version | None:
         """Which version speaks for an instant: it begins after `since`, and `until` is within."""

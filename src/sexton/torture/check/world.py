@@ -24,7 +24,6 @@ class World:
             "attempt": self._attempt,
             "dead": self._dead,
             "schedule": self._schedule,
-            "version": self._version,
             "due": self._due,
             "fire": self._fire,
             "worker": self._worker,
@@ -87,13 +86,6 @@ class World:
         elif schedule is not None and change.op == "U":
             schedule.change(change)
 
-    def _version(self, change: Change) -> None:
-        schedule, now = self.schedules.get(change.id), change.now
-        if schedule is not None and change.op == "I":
-            for version in schedule.versions:
-                if version.n == now["version"]:
-                    version.ended_by = now["ended_by"]
-
     def _due(self, change: Change) -> None:
         if change.op == "D":
             return
@@ -108,12 +100,8 @@ class World:
             return
         if now["job"] is not None:
             self.kinds[now["job"]] = intern(now["kind"])
-        if (
-            now["decision"] == "fired"
-            and schedule.moved_tx == change.tx
-            and schedule.fires_left == 0
-        ):
-            schedule.current.stops = now["scheduled"]
+        if now["decision"] == "fired" and now["kind"] in ("due", "catch_up"):
+            schedule.fire(now["scheduled"])
 
     def _worker(self, change: Change) -> None:
         _member(self.workers, change)

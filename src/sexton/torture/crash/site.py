@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,6 +17,7 @@ from sexton.store.connection import Address
 from sexton.store.migrations import migrate
 from sexton.torture.crash.nursery import Nursery
 from sexton.torture.proxy import Proxies
+from sexton.torture.stand.scratch import scratch
 
 TEMPLATE = "crash_template"
 # Processes are killed here, the machine is not: what was written survives without being flushed.
@@ -66,8 +66,7 @@ class Site:
 @contextlib.asynccontextmanager
 async def site(*, pooler: bool = False) -> AsyncIterator[Site]:
     """Everything started; at the end everything ended and deleted."""
-    folder = _make_folder()
-    try:
+    with scratch(_memory()) as folder:
         server = await asyncio.to_thread(EmbeddedServer.open, folder / "postgres", settings=QUICK)
         try:
             await _make_template(server)
@@ -75,16 +74,12 @@ async def site(*, pooler: bool = False) -> AsyncIterator[Site]:
                 yield Site(server, proxies, nursery, folder, pooler)
         finally:
             await asyncio.to_thread(server.close)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_folder() -> Path:
-    memory = Path("/dev/shm")  # noqa: S108 - where there is one, it is quicker
-    roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOMY
-    folder = Path(tempfile.mkdtemp(prefix="sexton-crash-", dir=memory if roomy else None))
-    folder.chmod(0o755)  # the server may run as another user
-    return folder
+def _memory() -> Path | None:
+    """Where there is room in memory, it is quicker."""
+    memory = Path("/dev/shm")  # noqa: S108
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOMY else None
 
 
 async def _make_template(server: EmbeddedServer) -> None:

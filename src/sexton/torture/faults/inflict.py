@@ -4,10 +4,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import Planned
-from sexton.torture.proxy import Blackhole, Fault, HalfOpen, Latency, Refuse, Trip
+from sexton.torture.proxy import (
+    Blackhole,
+    Fault,
+    HalfOpen,
+    Latency,
+    Refuse,
+    Superseded,
+    Trip,
+)
 from sexton.torture.stand import Process, Stand, StandError
 from sexton.torture.stand.errors import AWAY
 
@@ -27,6 +36,8 @@ class Inflictor:
         self._grace = grace
         self._leader = _LEADER.format(schema, schema)
         self._standing: dict[str, int] = {}  # which fault has the proxy of whom
+        self._armed: dict[str, int] = {}  # and which one has a trip there
+        self._stopped: dict[int | None, float] = {}  # by process, until when
         self._out: set[str] = set()  # of whom there is an outage: nobody else ends it
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
@@ -51,28 +62,35 @@ class Inflictor:
 
     async def run(self, plan: Sequence[Planned], began: float) -> None:
         """All of it, counted from `began` on the monotonic clock; then everybody is well again."""
+        faults = [asyncio.create_task(self._at_its_time(each, began)) for each in plan]
         try:
-            await asyncio.gather(*(self._at_its_time(each, began) for each in plan))
+            await asyncio.gather(*faults)
         finally:
-            await self.heal()
+            for fault in faults:
+                fault.cancel()
+            await asyncio.gather(*faults, return_exceptions=True)
+            await self._let_go()
+        for process in self._stand.processes.values():
+            await self._up(process)
 
-    async def heal(self) -> None:
-        """Nothing stands in anybody's way any more; who is down is started."""
-        for name in self._standing:
-            await self._stand.proxies.set(name, None)
+    async def _let_go(self) -> None:
+        """Nothing stands in anybody's way any more."""
+        proxies = self._stand.proxies
+        for name in (*self._armed,):
+            await proxies.arm(name, None)
+        for name in (*self._standing,):
+            await proxies.set(name, None)
+        self._armed.clear()
         self._standing.clear()
         for process in self._stand.processes.values():
             await process.cont()
-            await self._up(process)
 
     async def _at_its_time(self, planned: Planned, began: float) -> None:
         await asyncio.sleep(max(0.0, began + planned.at_s - time.monotonic()))
         target = planned.target
         if target == "leader":
-            planned = Planned(
-                *(planned.n, planned.at_s, planned.fault, await self._who_leads()),
-                *(planned.for_s, {**planned.detail, "leads": True}),
-            )
+            leads = {**planned.detail, "leads": True}
+            planned = replace(planned, target=await self._who_leads(), detail=leads)
         self._log.begin(
             *(planned.n, planned.fault, planned.target, planned.for_s), **planned.detail
         )
@@ -105,10 +123,14 @@ class Inflictor:
         await self._up(process)
 
     async def _stop(self, planned: Planned) -> None:
+        """If there are several at once, until the last of them is over."""
         process = self._stand.processes[planned.target]
+        pid, until = process.pid, time.monotonic() + planned.for_s
+        self._stopped[pid] = max(until, self._stopped.get(pid, 0.0))
         await process.stop_signal()
         await asyncio.sleep(planned.for_s)
-        await process.cont()
+        if process.pid == pid and self._stopped[pid] <= until:
+            await process.cont()
 
     async def _rolling(self, planned: Planned) -> None:
         """One after the other, the next when the one before is ready."""
@@ -190,15 +212,17 @@ class Inflictor:
 
     async def _message(self, planned: Planned) -> None:
         name, proxies = planned.target, self._stand.proxies
-        self._standing[name] = planned.n
+        self._standing[name] = self._armed[name] = planned.n
         how, k, side = (planned.detail[each] for each in ("how", "k", "side"))
         await proxies.arm(name, Trip(k, how, _SIDES[side], ready=True))  # type: ignore[arg-type]
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, Superseded):
             tripped = await proxies.tripped(name, timeout=planned.for_s)
             self._log.note("tripped", name, n=planned.n, at=tripped.at, type=tripped.type)
             if how == "blackhole":
                 await asyncio.sleep(planned.for_s)
-        await proxies.arm(name, None)
+        if self._armed.get(name) == planned.n:
+            del self._armed[name]
+            await proxies.arm(name, None)
         await self._lift(planned)
 
     # ── the server and the host ─────────────────────────────────────────────

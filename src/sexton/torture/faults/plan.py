@@ -32,9 +32,10 @@ class Field:
     workers: Sequence[str]
     apis: Sequence[str]
     clients: Sequence[str] = ()
+    ways: Sequence[str] = ()  # on which somebody speaks HTTP
     lease: float = 3.0
     node_lease: float = 1.5
-    # Whether the server is ours to stop; an operator's scratch server is not.
+    # Whether the server is ours to stop and to fill; an operator's scratch server is not.
     server: bool = True
 
     @property
@@ -91,7 +92,7 @@ def _clock(random: Random, about: Field) -> Sketch:
 
 
 def _network(random: Random, about: Field) -> Sketch:
-    target = random.choice((*about.everyone, *about.clients))
+    target = random.choice((*about.everyone, *about.clients, *about.ways))
     kind = random.choice(("latency", "blackhole", "half_open", "refuse", "reset"))
     match kind:
         case "latency":
@@ -158,7 +159,7 @@ _LANES: Sequence[tuple[float, Sequence[tuple[int, Draw]]]] = (
     (240.0, ((1, _outage),)),
     (12.0, ((1, _overtake),)),
 )
-_NEEDS_SERVER = {"restart", "immediate", "kill9", "promote"}
+_NEEDS_SERVER = {"restart", "immediate", "kill9", "promote", "connections"}
 
 
 def plan(seed: int, seconds: float, about: Field, *, intensity: float = 1.0) -> list[Planned]:

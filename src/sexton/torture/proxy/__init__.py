@@ -11,7 +11,7 @@ from .faults import (
     Trip,
     Tripped,
 )
-from .proxies import Proxies, ProxyError
+from .proxies import Proxies, ProxyError, Superseded
 from .wire import shortened
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Proxies",
     "ProxyError",
     "Refuse",
+    "Superseded",
     "Tally",
     "Trip",
     "Tripped",

@@ -26,7 +26,7 @@ class Host:
         if name in self._listeners:
             raise ValueError(f"{name} is open already")
         listener = Listener(name, _address(told), _tripped, raw=told.get("raw", False))
-        port = await listener.listen()
+        port = await listener.listen(told.get("port", 0))
         self._listeners[name] = listener
         return port
 
@@ -34,7 +34,9 @@ class Host:
         self._listeners.pop(told["name"]).close()
 
     async def retarget(self, told: Told) -> None:
-        for name in told["names"] or list(self._listeners):
+        """Without names: all that lead to PostgreSQL."""
+        every = [name for name, each in self._listeners.items() if not each.raw]
+        for name in told["names"] or every:
             self._listeners[name].upstream = _address(told)
 
     async def set(self, told: Told) -> None:

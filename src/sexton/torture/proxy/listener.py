@@ -26,11 +26,11 @@ class Listener:
         self._trip: Trip | None = None
         self._begin()
 
-    async def listen(self) -> int:
+    async def listen(self, port: int) -> int:
+        """On that one; 0: on one that is free."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, "127.0.0.1", 0, backlog=256)
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        self._server = await loop.create_server(self._accept, "127.0.0.1", port, backlog=256)
+        return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
         if self._server is not None:

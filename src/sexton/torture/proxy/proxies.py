@@ -20,6 +20,10 @@ class ProxyError(Exception):
     """The proxies' process has refused something, or is gone."""
 
 
+class Superseded(ProxyError):
+    """Another trip has taken the place of the one that was waited for."""
+
+
 class Proxies:
     """TCP proxies in a process of their own, each on a port of 127.0.0.1 for one of the rig's."""
 
@@ -61,16 +65,16 @@ class Proxies:
 
     # ── words ───────────────────────────────────────────────────────────────
 
-    async def open(self, name: str, upstream: Upstream, *, raw: bool = False) -> int:
+    async def open(self, name: str, upstream: Upstream, *, raw: bool = False, port: int = 0) -> int:
         """A port on 127.0.0.1 that leads to `upstream`; `raw` for what is not PostgreSQL."""
-        return int(await self._ask("open", name=name, upstream=upstream, raw=raw))
+        return int(await self._ask("open", name=name, upstream=upstream, raw=raw, port=port))
 
     async def close(self, name: str) -> None:
         """Its port listens no more, and its connections are reset."""
         await self._ask("close", name=name)
 
     async def retarget(self, upstream: Upstream, names: Iterable[str] | None = None) -> None:
-        """New connections go there; those there are stay unless they are cut."""
+        """New connections to PostgreSQL go there; those there are stay unless they are cut."""
         chosen = None if names is None else list(names)
         await self._ask("retarget", upstream=upstream, names=chosen)
 
@@ -94,7 +98,13 @@ class Proxies:
 
     async def tripped(self, name: str, timeout: float | None = None) -> Tripped:
         """Wait until the trip has gone off."""
-        return await asyncio.wait_for(asyncio.shield(self._trips[name]), timeout)
+        trip = self._trips[name]
+        done, _ = await asyncio.wait({trip}, timeout=timeout)
+        if not done:
+            raise TimeoutError(f"the trip of {name} did not go off in {timeout} s")
+        if trip.cancelled():
+            raise Superseded(f"{name} was armed anew")
+        return trip.result()
 
     def has_tripped(self, name: str) -> Tripped | None:
         trip = self._trips.get(name)

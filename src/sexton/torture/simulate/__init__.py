@@ -5,7 +5,10 @@ changed (`cluster/lead.py`), what is decided about due and late fires and about 
 schedule, where a job goes after an attempt, reaping. What is modelled: the database, each statement
 with the guards of its SQL file, as one instant (`cluster_tables.py`, `fire_tables.py`,
 `job_tables.py`; a test holds them against PostgreSQL); and the loops around the pure code, which
-in the engine are threads and sockets (`node.py`, `worker.py`).
+in the engine are threads and sockets (`node.py`, `worker.py`). Nothing holds these loops to the
+engine's but care: whether the real ones are right is for the crash points and the runs to say. A
+node that steps back because its scheduler stands still, and the end of sessions that hold up
+others, are not modelled.
 
 Everything that happens comes from one seed and is an event in one heap, so that a story can be told
 again word for word. In safety mode there are faults all the time, and `watch.py` looks at every

@@ -61,10 +61,15 @@ class Node:
     # ── membership ──────────────────────────────────────────────────────────
 
     async def attend(self) -> None:
+        rejoining = Backoff(LEASE / 3)
         while not self.leaving:
             node = await self.register()
-            if node is not None:
-                await self.beat(node)
+            if node is None:
+                continue
+            if await self.beat(node):
+                rejoining.clear()
+            else:
+                await nap(rejoining.next())
         self.process.end()
 
     async def register(self) -> int | None:
@@ -81,9 +86,10 @@ class Node:
             return node
         return None
 
-    async def beat(self, node: int) -> None:
-        """Say that we live until told to stop or declared lost."""
+    async def beat(self, node: int) -> bool:
+        """Say that we live until told to stop or declared lost; whether we were heard at all."""
         backoff = Backoff(LEASE / 3)
+        heard = False
         delay = 0.0
         while not await self.pause(delay):
             asked_at, suspensions = self.clock(), self.process.suspensions
@@ -97,7 +103,8 @@ class Node:
             if beat is None:
                 self.steady_since = asked_at
                 self.stand(None)
-                return
+                return heard
+            heard = True
             self.process.overslept &= suspensions != self.process.suspensions
             self.heard_clock(beat.now.timestamp(), asked_at)
             lease = self.lease(asked_at)
@@ -108,6 +115,7 @@ class Node:
             self.shows(node, lease)
             delay = await self.next(node, beat, lease)
         await self.hand_over(node)
+        return heard
 
     def lease(self, asked_at: float) -> Lease:
         return Lease(LEASE, asked_at)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sexton.torture.stand import skewed, tree
 from sexton.torture.stand.child import Child
@@ -25,12 +25,19 @@ _ANSWER_WITHIN = 2.0
 Kind = Literal["node", "worker", "api", "sink", "client"]
 
 
+class Door(NamedTuple):
+    """Where others reach what listens on `leads_to`: a proxy stands between."""
+
+    port: int
+    leads_to: int
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """What to start: a module, its arguments, and where it says whether it is ready.
 
     `port` is where it answers HTTP, `path` what to ask there; without a path it is ready when it
-    lives. Who is not `proxied` gets no database.
+    lives. Who is not `proxied` gets no database. `doors` have names, as proxies have.
     """
 
     name: str
@@ -41,6 +48,7 @@ class Role:
     port: int | None = None
     path: str | None = None
     proxied: bool = True
+    doors: Mapping[str, Door] = field(default_factory=dict)
 
 
 class Process:
@@ -72,10 +80,6 @@ class Process:
     def code(self) -> int | None:
         """How it ended the last time; None while it lives."""
         return None if self._child is None else self._child.code
-
-    @property
-    def is_stopped(self) -> bool:
-        return bool(self._frozen)
 
     @property
     def ended_by_itself(self) -> bool:

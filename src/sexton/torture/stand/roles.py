@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sexton.torture.stand.ports import free_port
-from sexton.torture.stand.processes import Role
+from sexton.torture.stand.processes import Door, Role
 
 _PROGRAM = "sexton.cli.main"
 
@@ -35,6 +35,7 @@ def api(number: int) -> Role:
         *(name, "api", _PROGRAM, ("api", "--port", str(port))),
         port=port,
         path="/readyz",
+        doors={f"http-{name}": Door(free_port(), port)},
     )
 
 

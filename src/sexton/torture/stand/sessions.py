@@ -20,9 +20,13 @@ _HOLDING = (
 _OTHERS = """
 select pid from pg_stat_activity
 where backend_type = 'client backend' and datname = current_database()
-    and usename = current_user and application_name <> $1 and pid <> pg_backend_pid()
+    and usename = current_user and application_name = any($1)
 order by pid
 """
+# The engine's, and those of a client that writes its own SQL; whoever else there is is no part of
+# the run.
+CLIENT = "torture client"
+_PARTIES = ["sexton", CLIENT]
 
 
 class Sessions:
@@ -32,10 +36,10 @@ class Sessions:
         self._where = where
 
     async def terminate(self, share: float, seed: int) -> int:
-        """So many of the others' sessions, drawn by the seed; how many that were."""
+        """So many of the cluster's sessions, drawn by the seed; how many that were."""
         connection = await self._connect()
         try:
-            pids = [row["pid"] for row in await connection.fetch(_OTHERS, NAME)]
+            pids = [row["pid"] for row in await connection.fetch(_OTHERS, _PARTIES)]
             drawn = random.Random(seed).sample(pids, round(share * len(pids)))
             ended = (
                 "select count(*) from unnest($1::integer[]) as pid where pg_terminate_backend(pid)"

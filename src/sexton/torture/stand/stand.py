@@ -28,6 +28,7 @@ from sexton.torture.stand.way import address_of, through
 
 # Who is ended first at an orderly end: nobody is to miss somebody it needs.
 ORDER: tuple[Kind, ...] = ("client", "api", "node", "worker", "sink")
+_ORDERLY, _HASTY = 30.0, 2.0  # seconds for each kind
 _LOOK_EVERY = 0.2
 # A supervisor does not start at once what has just fallen.
 RESTART_AFTER = 0.5
@@ -82,12 +83,13 @@ class Stand:
         try:
             await self._put_up()
         except BaseException:
-            await self.stop()
+            await self.stop(_HASTY)
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Whoever gives up does not wait for an orderly end."""
+        await self.stop(_ORDERLY if kind is None else _HASTY)
 
     async def _put_up(self) -> None:
         atexit.register(self._sweep)
@@ -110,7 +112,7 @@ class Stand:
             self._parts.push_async_callback(self.pair.stop)
             await self.pair.start()
 
-    async def stop(self, within: float = 30.0) -> None:
+    async def stop(self, within: float = _ORDERLY) -> None:
         """In order: those who use others first. Nothing of the stand is left when this returns."""
         try:
             for kind in ORDER:
@@ -155,6 +157,9 @@ class Stand:
         if role.proxied:
             port = await self.proxies.open(role.name, address_of(self.url))
             own["SEXTON_DATABASE_URL"] = through(self.url, port)
+        for name, door in role.doors.items():
+            to = ("127.0.0.1", door.leads_to)
+            await self.proxies.open(name, to, raw=True, port=door.port)
         process = Process(
             role,
             env=self._environ() | own,

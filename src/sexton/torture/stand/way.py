@@ -11,7 +11,12 @@ def address_of(url: str) -> tuple[str, int]:
     """Where the server is; a host that begins with / is a folder of Unix sockets."""
     parts = urlsplit(url)
     asked = dict(parse_qsl(parts.query))
-    host = asked.get("host") or parts.hostname or "localhost"
+    host = asked.get("host") or parts.hostname
+    if host is None or not parts.scheme.startswith("postgres"):
+        raise ConfigurationError(
+            "torture wants to know the server: give a URL with a host, for example "
+            "postgresql://user@host:5432/scratch"
+        )
     if "," in host or "," in asked.get("port", ""):
         raise ConfigurationError("torture wants one server: give the URL one host")
     if asked.get("sslmode", "disable") not in ("disable", "allow", "prefer"):
@@ -20,6 +25,14 @@ def address_of(url: str) -> tuple[str, int]:
             "give a scratch server that does not demand it, without sslmode"
         )
     return host, int(asked.get("port") or parts.port or _PORT)
+
+
+def plain(url: str) -> str:
+    """The same without TLS, as the proxies know it."""
+    parts = urlsplit(url)
+    kept = [each for each in parse_qsl(parts.query) if each[0] != "sslmode"]
+    query = urlencode([*kept, ("sslmode", "disable")], safe="/")
+    return urlunsplit(parts._replace(query=query))
 
 
 def through(url: str, port: int) -> str:

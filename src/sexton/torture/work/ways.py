@@ -8,6 +8,7 @@ import asyncpg
 import msgspec
 
 from sexton import Call, Sexton
+from sexton.torture.stand.sessions import CLIENT
 from sexton.torture.work.access import Tenant
 from sexton.torture.work.api import Answered, Api
 from sexton.torture.work.asks import RolledBack
@@ -108,7 +109,7 @@ class SqlWay:
                 self._url,
                 timeout=self._patience,
                 command_timeout=self._patience,
-                server_settings={"search_path": self._schema, "application_name": "torture"},
+                server_settings={"search_path": self._schema, "application_name": CLIENT},
             )
         return self._connection
 

@@ -1,0 +1,59 @@
+"""What a run must have left behind to be judged: what is not there was not checked."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sexton.torture.check.evidence import SETTLES_IN, Evidence
+from sexton.torture.check.folder import SECOND, Folder
+from sexton.torture.check.invariant import Invariant
+
+# Of the database at the end, all as of one snapshot; and of the workload, from the beginning.
+_TABLES = (
+    *("attempt", "backfill", "change", "clock", "dead", "effect", "fire", "gap", "job", "node"),
+    *("schedule", "task", "tenant", "worker"),
+)
+_WORKLOAD = ("calendars", "population", "tasks")
+
+
+def cut_short(folder: Folder) -> Iterator[str]:
+    """Why a run cannot be judged at all: without its tables everything would look wrong.
+
+    Nothing of a history that somebody wrote by hand: there is in it what there has to be.
+    """
+    if not folder.of_the_rig:
+        return
+    lines = folder.run.get("lines")
+    if folder.run.get("ended_at") is None:
+        yield "anything: the run was cut short"
+    elif lines is None:
+        yield "anything: the run was cut short while its tables were written down"
+    files = {name: folder.path / "dump" / f"{name}.jsonl" for name in (*_TABLES, *_WORKLOAD)}
+    if missing := [f"{name}.jsonl" for name, file in files.items() if not file.exists()]:
+        yield f"anything: dump/ is without {', '.join(missing)}"
+    elif lines is not None and (found := sum(_count(files[name]) for name in _TABLES)) != lines:
+        yield f"anything: dump/ has {found:,} lines of tables, and {lines:,} were written"
+
+
+def not_checked(evidence: Evidence, invariants: Sequence[Invariant]) -> Iterator[str]:
+    """Why a run that was judged is no proof."""
+    run, folder = evidence.folder.run, evidence.folder
+    if run.get("stopped_at") is not None and evidence.settled_by is None:
+        calm = (evidence.stopped - evidence.calm_since) / SECOND
+        yield (
+            f"what is left at the end: everybody was there for {calm:.1f} s after the last fault, "
+            f"and {SETTLES_IN // SECOND} s are needed"
+        )
+    if not folder.of_the_rig:
+        return
+    for name in ("effects", "acks"):
+        if not any(each.stat().st_size for each in (folder.path / name).glob("*.jsonl")):
+            yield f"what should be in {name}/, which is empty"
+    if not (folder.path / "faults.jsonl").exists():
+        yield "what should be in faults.jsonl, which is missing"
+    if idle := [each.name for each in invariants if not each.checked]:
+        yield f"{', '.join(idle)}: nothing happened that they are about"
+
+
+def _count(file: Path) -> int:
+    with file.open("rb") as lines:
+        return sum(1 for _ in lines)

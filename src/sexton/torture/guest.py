@@ -1,0 +1,134 @@
+"""On a server of somebody else's: looked at before, marked as taken, and left as it was found."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import asyncpg
+
+from sexton.errors import ConfigurationError, SextonError
+from sexton.store.connection import Address, connect, say
+from sexton.torture.stand.errors import AWAY
+from sexton.torture.stand.server import NAME
+from sexton.torture.stand.way import address_of, plain
+
+# Everything of a run is in these: the first is the engine's, the second the rig's own.
+SCRATCH = "sexton_torture"
+SCHEMAS = (SCRATCH, "torture")
+ROLE = f"{SCRATCH}_tenant"
+DROP = [f"drop schema if exists {schema} cascade" for schema in SCHEMAS]
+_PATIENCE = 30.0
+# In each process a pool of so many, and one more that listens; the rig itself has some as well.
+_POOL_MOST, _POOL_LEAST, _BESIDE, _RIG = 10, 2, 1, 8
+_LOOK = """
+select
+    array(select nspname::text from pg_namespace where nspname = any($1) order by 1) as taken,
+    has_database_privilege(current_database(), 'create') as may_create,
+    exists (select from pg_roles where rolname = $2) as has_role,
+    rolsuper or rolcreaterole as may_make_roles,
+    quote_ident(rolname) as me,
+    quote_ident(current_database()) as here,
+    current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
+        - (select sum(numbackends)::int from pg_stat_database) as free
+from pg_roles
+where rolname = current_user
+"""
+_TAKE = "select pg_try_advisory_lock(hashtextextended($1, 0))"
+_MAY_ASSUME = "select pg_has_role(current_user, $1, 'member')"
+
+
+@dataclass(slots=True)
+class Guest:
+    """What the server has room for, and what could not be taken away again."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    left_behind: list[str] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def guest(url: str, processes: int) -> AsyncIterator[Guest]:
+    """A refusal that says what to do, or a place for a run that is cleared when it is over."""
+    connection = await _enter(url)
+    try:
+        found = await connection.fetchrow(_LOOK, list(SCHEMAS), ROLE)
+        if not await connection.fetchval(_TAKE, SCRATCH):
+            raise ConfigurationError("there is a run in that database: wait until it is over")
+        _demand(found)
+        if found["has_role"] and not await connection.fetchval(_MAY_ASSUME, ROLE):
+            raise _cannot(f"grant {ROLE} to {found['me']}", "may make roles")
+        there = Guest({"SEXTON_POOL_SIZE": str(_pool(found["free"], processes))})
+        try:
+            yield there
+        finally:
+            there.left_behind = await _leave(url, with_role=not found["has_role"])
+    finally:
+        connection.terminate()
+
+
+async def _enter(url: str) -> asyncpg.Connection:
+    """As the proxies will: to one server, and without TLS."""
+    address_of(url)
+    connection = await connect(Address(plain(url), patience=_PATIENCE), engine=False)
+    try:
+        if await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid():
+            raise ConfigurationError(
+                "a pooler stands before that PostgreSQL, and torture wants to hurt sessions of its "
+                "own: give a direct way to a scratch server"
+            )
+        await connection.execute(f"set application_name = '{NAME}'")
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def _demand(found: asyncpg.Record) -> None:
+    if found["taken"]:
+        drop = "".join(f"\n    {statement};" for statement in DROP)
+        raise ConfigurationError(
+            f"that database has a schema {found['taken'][0]!r} already: give a scratch database, "
+            f"or if a run was killed there{drop}"
+        )
+    if not found["may_create"]:
+        raise _cannot(f"grant create on database {found['here']} to {found['me']}", "owns it")
+    if not (found["has_role"] or found["may_make_roles"]):
+        raise _cannot(
+            f"create role {ROLE} nologin noinherit; grant {ROLE} to {found['me']}",
+            "may make roles",
+        )
+
+
+def _cannot(statement: str, who: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the user of that URL has not enough rights: run as somebody who {who}\n    {statement};"
+    )
+
+
+def _pool(free: int, processes: int) -> int:
+    """As large as usual if there is room for that."""
+    most = (free - _RIG) // processes - _BESIDE
+    if most < _POOL_LEAST:
+        wanted = processes * (_POOL_LEAST + _BESIDE) + _RIG
+        raise ConfigurationError(
+            f"that server has {free} connections left, and a run wants {wanted} at least: set "
+            "max_connections higher, or take fewer with --nodes, --workers and --apis"
+        )
+    return min(_POOL_MOST, most)
+
+
+async def _leave(url: str, *, with_role: bool) -> list[str]:
+    """Never an error of its own: a verdict is worth more. What is left is told."""
+    left = []
+    for statement in (*DROP, *([f"drop role if exists {ROLE}"] if with_role else [])):
+        try:
+            connection = await connect(Address(plain(url), patience=_PATIENCE), engine=False)
+            try:
+                await connection.execute(statement, timeout=2 * _PATIENCE)
+            finally:
+                connection.terminate()
+        except asyncpg.DependentObjectsStillExistError:
+            pass  # a run in another database of that server uses the role
+        except (SextonError, *AWAY) as error:
+            left.append(f"{statement};  -- {say(error)}")
+    return left

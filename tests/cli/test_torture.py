@@ -1,0 +1,72 @@
+"""sexton torture, as far as it goes without being tortured: see tests/torture for the rest."""
+
+import signal
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--seconds", "0"), "'--seconds'"),
+        (("--seconds", "inf"), "'--seconds'"),
+        (("--seconds", "nan"), "'--seconds'"),
+        (("--fires", "inf"), "'--fires'"),
+        (("--intensity", "nan"), "'--intensity'"),
+        (("--seed", "seven"), "'--seed'"),
+        (("--nodes", "0"), "'--nodes'"),
+        (("--schema", "other"), "--schema says nothing here"),
+        (("--tenant", "acme"), "--tenant says nothing here"),
+        (("--server", "http://127.0.0.1:1"), "--server says nothing here"),
+        (("--database-url", "postgresql:///scratch"), "a URL with a host"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    embedded_cli: Cli, words: tuple[str, ...], why: str
+) -> None:
+    said = embedded_cli("torture", *words, TMPDIR=str(embedded_cli.folder))
+    assert (said.code, said.out) == (2, "")
+    assert why in said.err
+    assert [*embedded_cli.folder.iterdir()] == [], "nothing is left of what was refused"
+
+
+@pytest.mark.parametrize("what", ["a file", "not empty", "not ours"])
+def test_a_folder_that_cannot_be_used_is_refused(embedded_cli: Cli, what: str) -> None:
+    place = embedded_cli.folder / "place"
+    if what == "a file":
+        place.write_text("")
+    elif what == "not empty":
+        (place / "something").mkdir(parents=True)
+    else:
+        place = Path("/proc/place")
+    said = embedded_cli("torture", "--folder", str(place))
+    assert said.code == 2
+    assert str(place) in said.err
+
+
+async def test_a_signal_takes_everything_down_and_leaves_the_database_as_it_was(
+    cli: Cli, database_url: str
+) -> None:
+    cli.environ["TMPDIR"] = str(cli.folder)
+    before = {each.name for each in cli.folder.iterdir()}
+    running = cli.start(
+        *("torture", "--database-url", database_url, "--seconds", "600"),
+        *("--nodes", "1", "--workers", "1", "--apis", "1", "--fires", "1"),
+    )
+    running.line("faults in 600 s")
+    said = running.end(signal.SIGTERM)
+    assert said.code == 128 + signal.SIGTERM
+    assert "taking everything down" in said.err
+    assert {each.name for each in cli.folder.iterdir()} == before
+    connection = await asyncpg.connect(database_url)
+    try:
+        left = await connection.fetchval(
+            "select count(*) from pg_namespace where nspname in ('torture', 'sexton_torture')"
+        )
+    finally:
+        await connection.close()
+    assert left == 0

@@ -1,0 +1,385 @@
+"""Policies of schedules: histories by hand, on both sides of each of the checker's bounds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.torture.check import judge
+
+from .by_hand import BEGINS, SECOND, Line, Run
+
+EVERY = 10  # seconds
+OWNER = {"owner": 1, "epoch": 1, "term": 1, "leader": 1, "leader_term": 1}
+
+
+class Story(Run):
+    """One schedule of every ten seconds, and its jobs."""
+
+    version = 0
+
+    def begin(self, at: float = 0, **said: Any) -> None:
+        """The schedule, or its next version."""
+        self.version += 1
+        anchor = "2026-09-21T14:13:20+00:00"  # BEGINS
+        now = {
+            **{"tenant": 1, "name": "s", "version": self.version, "since": self.at(at)},
+            **{"state": said.pop("state", "active"), "reason": None, "until": None},
+            **{"anchor": BEGINS, "task": "t", "max_fires": None, "payload": {}},
+            "said": {"every": EVERY, "anchor": anchor, **said},
+        }
+        self.change(at, "schedule", "I" if self.version == 1 else "U", 1, now=now)
+
+    def move(self, at: float, next: float, *, late: bool = False) -> None:
+        stands = {"stamp": 1, "late": False, "scheduled": None, "left": None, "last": None}
+        was = {"next": 0, "stamp": 1, "late": late}
+        now = {**stands, "next": self.at(next), "tenant": 1}
+        self.change(at, "due", "U", 1, was=was, now=now)
+
+    def fire(self, scheduled: float, at: float | None = None, **given: Any) -> None:
+        """With its job, if it is fired; all in one transaction, in which the schedule moves on."""
+        at = scheduled if at is None else at
+        given = {"decision": "fired", "kind": "due", **given}
+        after, job = given.pop("after", None), given.pop("job", None)
+        if given["kind"] in ("due", "catch_up"):
+            self.move(at, scheduled + EVERY, late=given["kind"] == "catch_up")
+        now = {
+            **{"fire_at": self.at(scheduled), "scheduled": self.at(scheduled), "job": job},
+            **{"decided": self.at(at), "term": 1, "node": 1, "began": self.at(at), **given},
+        }
+        self.change(at, "fire", "I", 1, was=OWNER, now=now)
+        self.together(2)
+        if job is not None:
+            self.job(at, job, schedule=1, fire_at=self.at(scheduled), after=after)
+            self.together(2)
+
+    def gap(self, first: float, last: float, at: float, decision: str, **given: Any) -> None:
+        now = {
+            **{"first": self.at(first), "last": self.at(last), "decided": self.at(at)},
+            **{"fires": None, "term": 1, "node": 1, "decision": decision, **given},
+        }
+        self.change(at, "gap", "I", 1, was=OWNER, now=now)
+
+    def end(self, at: float, job: int, fence: int = 0) -> None:
+        was = {"fence": fence, "by": 1, "attempt": 1}
+        self.change(at, "job", "D", job, was=was)
+
+    def ask_to_end(self, at: float, job: int) -> None:
+        stood = {"fence": 0, "by": 1, "attempt": 1, "due": BEGINS}
+        self.change(
+            *(at, "job", "U", job),
+            was=stood,
+            now={**stood, "after": None, "tenant": 1, "cancel": True},
+        )
+
+    def together(self, many: int) -> None:
+        """The last so many changes are of one transaction."""
+        for each in self.changes[-many:]:
+            each["tx"] = self.changes[-many]["tx"]
+
+    def fault(self, began: float, ended: float, target: str, fault: str = "restart") -> None:
+        with (self.folder / "faults.jsonl").open("a") as file:
+            for event, at in (("begin", began), ("end", ended)):
+                line = {"at": self.at(at), "event": event, "n": 1, "fault": fault, "target": target}
+                file.write(json.dumps(line) + "\n")
+
+    def effect(self, at: float, job: int, fence: int) -> None:
+        line = {
+            **{"at": self.at(at), "event": "end", "job": job, "fence": fence, "fire_at": None},
+            **{"idempotency_key": f"k{job}", "attempt": 1, "task": "t", "tenant": "default"},
+        }
+        with (self.folder / "effects" / "w.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @staticmethod
+    def at(seconds: float) -> int:
+        return BEGINS + round(seconds * SECOND)
+
+    def found(self, name: str) -> list[str]:
+        verdict = judge(self.save())
+        [invariant] = [each for each in verdict.invariants if each.name == name]
+        return [each.what for each in invariant.violations]
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path / "run")
+
+
+# ── overlap, as a reason ────────────────────────────────────────────────────
+
+
+def _overlap_after_an_end(story: Story, before: float) -> None:
+    story.begin(overlap="skip")
+    story.fire(10, job=1)
+    story.end(20 - before, 1, fence=7)
+    story.fire(20, decision="overlap")
+
+
+def test_an_overlap_with_a_job_that_was_over_is_seen(story: Story) -> None:
+    _overlap_after_an_end(story, 2.5)
+    [what] = story.found("reasons-hold")
+    assert "its jobs were over" in what
+
+
+def test_a_commit_is_seen_a_little_after_it_was_written(story: Story) -> None:
+    _overlap_after_an_end(story, 1.5)
+    assert not story.found("reasons-hold")
+
+
+def test_while_postgresql_is_in_trouble_a_commit_may_take_longer(story: Story) -> None:
+    _overlap_after_an_end(story, 8)
+    story.fault(10, 11, "postgres")
+    assert story.found("reasons-hold"), "that was over before the job was"
+    story.fault(13, 14, "postgres")
+    assert not story.found("reasons-hold")
+
+
+def test_a_task_that_commits_its_own_end_is_over_when_it_says_so(story: Story) -> None:
+    _overlap_after_an_end(story, 5)
+    story.effect(19, 1, fence=7)
+    assert story.found("reasons-hold")
+    story.effect(21, 1, fence=7)
+    assert not story.found("reasons-hold")
+
+
+# ── what is due ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("after", "many"), [(11.5, 0), (15.5, 1)])
+def test_a_fire_is_not_due_because_it_is_called_so(story: Story, after: float, many: int) -> None:
+    story.begin(overlap="allow")
+    story.fire(10, 10 + after, job=1)
+    assert len(story.found("reasons-hold")) == many
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ({"misfire": "skip"}, "misfire=skip"),
+        ({"misfire": "all", "grace": 20}, "after its grace"),
+        ({"misfire": "latest"}, "not the latest"),
+        ({"misfire": "all"}, None),
+    ],
+)
+def test_what_is_late_goes_by_its_policy(story: Story, said: Line, what: str | None) -> None:
+    story.begin(overlap="allow", **said)
+    story.fire(10, 47, job=1, kind="catch_up")
+    found = story.found("reasons-hold")
+    assert [what in each for each in found] == [True] if what else not found
+
+
+# ── what is passed over ─────────────────────────────────────────────────────
+
+
+def _caught_up(story: Story, gap: tuple[float, float], fires: int | None, fire: float) -> list[str]:
+    story.begin(overlap="allow")
+    story.fire(fire, 52, job=1, kind="catch_up")
+    story.gap(*gap, 52, "coalesced", fires=fires)
+    story.changes[-1]["tx"] = story.changes[-2]["tx"]
+    return story.found("reasons-hold")
+
+
+@pytest.mark.parametrize(
+    ("gap", "fires", "fire", "what"),
+    [
+        ((10, 40), 4, 50, None),
+        ((10, 40), None, 50, None),
+        ((10, 40), 5, 50, "is of 4 fires, not of 5"),
+        ((10, 60), 6, 50, "ends after it was decided"),
+        ((0, 40), 5, 50, "reaches beyond its version"),
+        ((15, 40), None, 50, "not from one instant"),
+        ((10, 45), None, 50, "not from one instant"),
+        ((10, 30), 3, 50, "not into the fire after it"),
+        ((10, 50), 5, 50, "not into the fire after it"),
+    ],
+)
+def test_a_gap_is_of_what_was_there(
+    story: Story, gap: tuple[float, float], fires: int | None, fire: float, what: str | None
+) -> None:
+    found = _caught_up(story, gap, fires, fire)
+    assert [what in each for each in found] == [True] if what else not found
+
+
+def test_fires_are_not_coalesced_into_nothing(story: Story) -> None:
+    story.begin(overlap="allow")
+    story.move(52, 60, late=True)
+    story.gap(10, 40, 52, "coalesced", fires=4)
+    story.together(2)
+    [what] = story.found("reasons-hold")
+    assert "not into the fire after it" in what
+
+
+def test_a_backfill_may_have_made_what_others_are_coalesced_into(story: Story) -> None:
+    story.begin(overlap="allow")
+    story.fire(50, 51, job=1, kind="backfill")
+    story.move(52, 60, late=True)
+    story.gap(10, 40, 52, "coalesced", fires=4)
+    story.together(2)
+    assert not story.found("reasons-hold")
+
+
+# ── one after the other ─────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("overlap", ["queue_one", "queue_all", "replace"])
+def test_a_job_that_runs_beside_another_of_its_line_is_seen(story: Story, overlap: str) -> None:
+    story.begin(overlap=overlap)
+    story.fire(10, job=1)
+    story.claim(10.1, 1, 1, due=10)
+    story.fire(20, job=2)  # and was not told to wait
+    story.ask_to_end(20.1, 1)
+    assert not story.found("overlap-policy")
+    story.claim(20.2, 2, 2, due=20)
+    [what] = story.found("overlap-policy")
+    assert "job 2 was claimed while job 1" in what
+
+
+def test_who_was_redriven_or_backfilled_is_waited_for_by_nobody(story: Story) -> None:
+    story.begin(overlap="queue_all")
+    story.fire(10, job=1)
+    story.end(11, 1)
+    story.job(12, 1, schedule=1, fire_at=story.at(10))
+    story.fire(10.5, 13, job=2, kind="backfill")
+    story.fire(20, job=3)
+    story.claim(20.1, 3, 1, due=20)
+    assert not story.found("overlap-policy")
+
+
+def test_jobs_of_a_version_that_does_not_look_are_forgotten_but_for_the_last(story: Story) -> None:
+    story.begin(overlap="allow")
+    story.fire(10, job=1)
+    story.fire(20, job=2)
+    story.begin(25, overlap="queue_one")
+    story.end(29, 2)
+    story.fire(30, job=3)
+    story.claim(30.1, 3, 1, due=30)
+    assert not story.found("overlap-policy"), "nobody knows of job 1 any more"
+    story.changes = [each for each in story.changes if each["op"] != "D"]
+    [what] = story.found("overlap-policy")
+    assert "job 3 was claimed while job 2" in what
+
+
+# ── replacing ───────────────────────────────────────────────────────────────
+
+
+def _replaced(story: Story) -> None:
+    node = {"name": "node-1", "pid": 1, "started": BEGINS, "lease": BEGINS, "gone": None}
+    story.change(0, "node", "I", 1, now=node)
+    story.run["stopped_at"] = story.at(100)
+    story.begin(overlap="replace")
+    story.fire(10, job=1)
+    story.fire(20, job=2, after=1)
+
+
+def test_who_is_replaced_and_never_asked_to_end_is_seen(story: Story) -> None:
+    _replaced(story)
+    [what] = story.found("overlap-policy")
+    assert "job 1 was replaced" in what
+
+
+@pytest.mark.parametrize(("after", "many"), [(1, 0), (6, 1)])
+def test_who_is_replaced_is_asked_soon(story: Story, after: float, many: int) -> None:
+    _replaced(story)
+    story.ask_to_end(20 + after, 1)
+    assert len(story.found("overlap-policy")) == many
+
+
+def test_a_node_that_dies_need_not_ask_but_the_next_fire_does(story: Story) -> None:
+    _replaced(story)
+    story.fault(20, 21, "node-1", "kill")
+    assert not story.found("overlap-policy")
+    story.fire(40, job=3, after=2)
+    assert len(story.found("overlap-policy")) == 2, "of jobs 1 and 2"
+
+
+# ── numbers and pauses ──────────────────────────────────────────────────────
+
+
+def _ledger(story: Story, *instants: float) -> None:
+    rows = [
+        {"schedule": 1, "scheduled": story.at(each), "decision": "fired", "kind": "due"}
+        for each in instants
+    ]
+    story.dumps["fire"] = [{**each, "fire_at": each["scheduled"]} for each in rows]
+    story.worker(60, 1)
+
+
+def test_a_schedule_that_ends_before_its_max_fires_is_seen(story: Story) -> None:
+    story.begin(overlap="allow", max_fires=3)
+    for nth in (1, 2, 3):
+        story.fire(10 * nth, job=nth)
+    [*_, last] = [each for each in story.changes if each["tab"] == "due"]
+    last["now"]["next"] = None
+    _ledger(story, 10, 20, 30)
+    assert not story.found("every-fire-decided")
+    story.changes[0]["now"]["said"]["max_fires"] = 5
+    assert len(story.found("every-fire-decided")) == 2, "at 40 and 50 s"
+    story.changes[0]["now"]["said"]["max_fires"] = 2
+    [what] = story.found("by-the-rule-in-force")
+    assert "as often as it may" in what
+
+
+def test_what_was_fired_counts_after_an_edit_and_not_after_it_was_added_again(
+    story: Story,
+) -> None:
+    story.begin(overlap="allow", max_fires=2)
+    story.fire(10, job=1)
+    story.begin(15, overlap="skip", max_fires=2)
+    story.fire(20, job=2)
+    story.begin(25, overlap="skip", max_fires=2, state="cancelled")
+    story.begin(35, overlap="allow", max_fires=2)
+    story.fire(40, job=3)
+    story.fire(50, job=4)
+    _ledger(story, 10, 20, 40, 50)
+    assert not story.found("by-the-rule-in-force")
+    assert not story.found("every-fire-decided")
+
+
+def test_what_a_pause_left_out_is_to_be_recorded(story: Story) -> None:
+    story.begin(overlap="allow")
+    story.begin(5, overlap="allow", state="paused")
+    story.begin(35, overlap="allow")
+    story.move(35, 70)
+    _ledger(story, 40, 50, 60)
+    assert len(story.found("every-fire-decided")) == 3, "at 10, 20 and 30 s"
+    passed = {"schedule": 1, "decision": "paused", "first": story.at(10), "last": story.at(30)}
+    story.dumps["gap"] = [passed]
+    assert not story.found("every-fire-decided")
+
+
+# ── the rate ────────────────────────────────────────────────────────────────
+
+
+def _misfires(story: Story, many: int, over: float, **given: Any) -> None:
+    """Each of its own schedule, which nobody has heard of."""
+    for nth in range(many):
+        now = {
+            **{"fire_at": BEGINS - 60 * SECOND, "scheduled": BEGINS - 60 * SECOND},
+            **{"decided": BEGINS, "job": None, "term": 1, "node": None},
+            **{"decision": "fired", "kind": "catch_up", **given},
+        }
+        story.change(over * nth / many, "fire", "I", nth, now=now)
+
+
+def test_a_rate_that_is_a_fifth_too_high_is_seen(story: Story) -> None:
+    _misfires(story, 12 * 52, 12)
+    assert not story.found("catch-up-rate")
+    story.changes.clear()
+    _misfires(story, 12 * 60, 12)
+    [what] = story.found("catch-up-rate")
+    assert "in 10 s, at a rate of 50 a second" in what
+
+
+def test_misfires_that_are_called_due_go_by_the_rate_too(story: Story) -> None:
+    _misfires(story, 12 * 60, 12, kind="due")
+    assert story.found("catch-up-rate")
+
+
+def test_what_is_usual_is_not_believed_if_nobody_saw_it(story: Story) -> None:
+    story.change(0, "installation", "U", None, now={"usual": 1000.0, "asked": None})
+    _misfires(story, 12 * 60, 12)
+    assert story.found("catch-up-rate")
+    story.changes[0]["now"] = {"usual": 20.0, "asked": 60.0}
+    assert not story.found("catch-up-rate"), "somebody has said so"

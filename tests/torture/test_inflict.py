@@ -1,0 +1,109 @@
+"""Faults that meet at one process do not undo each other, and never end the run."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from sexton.torture.faults.inflict import Inflictor
+from sexton.torture.faults.log import FILE, FaultLog
+from sexton.torture.faults.plan import Planned
+from sexton.torture.stand import tree
+from sexton.torture.stand.clocks import apart
+from sexton.torture.stand.way import address_of, through
+
+from ..support.processes import until
+from .test_stand import stand_on, teller
+
+ONE = "someone"
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+
+
+def ended(folder: Path) -> dict[int, dict[str, Any]]:
+    return {each["n"]: each["detail"] for each in lines(folder) if each["event"] == "end"}
+
+
+async def test_two_cuts_at_a_message_of_one_process_are_both_done(
+    tmp_path: Path, database_url: str
+) -> None:
+    """The first one's silence outlasts its share of the plan: it must not take back the second."""
+    silent = {"how": "blackhole", "k": 1, "side": "up"}
+    cut = {"how": "reset", "k": 1, "side": "up"}
+    async with stand_on(database_url, tmp_path) as stand:
+        port = await stand.proxies.open(ONE, address_of(database_url))
+        url = through(database_url, port)
+        log = FaultLog(tmp_path)
+        first, second = await asyncpg.connect(url), await asyncpg.connect(url)
+        plan = [
+            Planned(1, 0.0, "message", ONE, 3.0, silent),
+            Planned(2, 2.0, "message", ONE, 60.0, cut),
+        ]
+        inflicting = asyncio.create_task(
+            Inflictor(stand, log, schema="sexton", grace=1.0).run(plan, time.monotonic())
+        )
+        await until(lambda: any(each["event"] == "begin" for each in lines(tmp_path)), 30)
+        asking = asyncio.create_task(first.fetchval("select 1"))
+        await until(lambda: 1 in ended(tmp_path), 30)
+        assert not inflicting.done()
+        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await second.fetchval("select 2")
+        await asyncio.wait_for(inflicting, 30)
+        assert ended(tmp_path) == {1: {}, 2: {}}
+        first.terminate()
+        await asyncio.gather(asking, return_exceptions=True)
+        log.close()
+
+
+async def test_a_short_stop_does_not_end_a_long_one(tmp_path: Path, database_url: str) -> None:
+    async with stand_on(database_url, tmp_path) as stand:
+        [process] = await stand.add(teller(tmp_path))
+        await stand.start()
+        log = FaultLog(tmp_path)
+        plan = [Planned(1, 0.0, "stop", "teller", 4.0), Planned(2, 0.2, "stop", "teller", 0.2)]
+        inflicting = asyncio.create_task(
+            Inflictor(stand, log, schema="sexton", grace=1.0).run(plan, time.monotonic())
+        )
+        await until(lambda: 2 in ended(tmp_path), 30)
+        pid = process.pid
+        assert pid is not None
+        assert tree.is_stopped(pid) or 1 in ended(tmp_path)
+        await inflicting
+        assert not tree.is_stopped(pid)
+        log.close()
+
+
+async def test_a_run_that_is_called_off_starts_nobody_again(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with stand_on(database_url, tmp_path) as stand:
+        [process] = await stand.add(teller(tmp_path))
+        await stand.start()
+        log = FaultLog(tmp_path)
+        plan = [Planned(1, 0.0, "kill", "teller", 600.0)]
+        inflicting = asyncio.create_task(
+            Inflictor(stand, log, schema="sexton", grace=1.0).run(plan, time.monotonic())
+        )
+        await until(lambda: not process.alive, 30)
+        inflicting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await inflicting
+        assert not process.alive
+        log.close()
+
+
+async def test_how_far_two_clocks_are_apart_is_known_to_within_an_answer(
+    database_url: str,
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        measured = await apart(connection)
+    finally:
+        await connection.close()
+    assert abs(measured["offset_us"]) <= measured["round_trip_us"], "it is the same host"
