@@ -110,6 +110,27 @@ async def test_replace_ends_the_running_one_and_only_the_newest_goes_on(app: Sex
         assert outcomes == {"succeeded": 1, "cancelled": len(jobs) - 1}
 
 
+async def test_replace_ends_the_running_one_also_if_its_node_died_before_it_could_ask(
+    app: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies(jobs: object) -> None: ...
+
+    hall = Hall(app, "hall")
+    async with living(app, worker=True) as live:
+        monkeypatch.setattr(live.node.firer, "_on_replaced", dies)
+        replace = {"overlap": "replace"}
+        often = {"every": 0.5}
+        id = await live.add(await live.soon(), when=often, policy=replace, task="hall", max_fires=3)
+        await live.decided(id, 3)
+        jobs = await jobs_of(live, id)
+        while hall.inside != {jobs[-1]}:
+            await asyncio.sleep(0.01)
+        hall.open.set()
+        await live.drained()
+        assert hall.most == 1
+        assert hall.cancelled[0] == jobs[0]
+
+
 async def test_jobs_in_a_queue_run_one_after_the_other_as_soon_as_they_may(app: Sexton) -> None:
     """The end of one lets the next go at once: neither poll nor leader has to look."""
     hall = Hall(app, "hall")

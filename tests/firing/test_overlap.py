@@ -5,6 +5,8 @@ from typing import Any
 
 from sexton.domain.outcome import Cancelled, Failed
 from sexton.flow import reap
+from sexton.flow.fire import Firer
+from sexton.flow.replace import RECENT, Replacer
 from sexton.store import Store
 from sexton.store.connection import Address
 
@@ -215,6 +217,54 @@ async def test_a_job_made_while_the_one_before_it_ended_is_let_go(address: Addre
         assert await node.store.due.let_go() == 1
         assert [claim.id for claim in await node.claim()] == [follower["id"]]
         assert await node.store.due.let_go() == 0
+
+
+async def _dies(jobs: object) -> None:
+    """In the place of asking them to end."""
+
+
+async def test_a_leader_asks_those_to_end_whom_a_dead_node_was_to_replace(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "replace"})
+        node.firer = Firer(node.store, node.rules, _dies)
+        await node.fire()
+        [running] = await node.claim()
+        await node.fire_until(node.at(2))
+        replacer = Replacer(node.store)
+        assert await replacer.ask_again(node.lead.term) == 2, "one runs, and one waits for it"
+        [first, newest] = await node.jobs(id)
+        assert (first["id"], first["cancel_requested_at"]) == (running.id, node.now)
+        assert waiting([newest]) == [(newest["id"], running.id)]
+        assert await replacer.ask_again(node.lead.term) == 0
+
+
+async def test_what_was_queued_before_an_edit_to_replace_still_has_its_turn(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "queue_all"})
+        other = await node.add(node.at(9999), policy={"overlap": "replace"})
+        await node.fire()
+        await node.fire_until(node.at(2))
+        rule = (await node.schedule(other))["rule_id"]
+        edit = "update sexton.schedule set since = $2, rule_id = $3 where id = $1"
+        await node.rows(edit, id, node.at(1), rule)
+        assert await node.store.due.unreplaced(None) == []
+        await node.rows(edit, id, node.at(-60), rule)
+        assert len(await node.store.due.unreplaced(None)) == 2, "as if they were its own"
+
+
+async def test_a_leader_looks_at_everything_once_and_then_at_what_is_new(address: Address) -> None:
+    async with hands(address) as node:
+        await node.add(node.now, policy={"overlap": "replace"}, max_fires=2)
+        node.firer = Firer(node.store, node.rules, _dies)
+        await node.fire()
+        await node.fire_until(node.at(1))
+        node.clock.advance(RECENT + 1)
+        assert await node.store.due.unreplaced(RECENT) == []
+        assert await Replacer(node.store).ask_again(node.lead.term) == 1
 
 
 async def test_whoever_waits_for_a_live_job_is_not_let_go(address: Address) -> None:

@@ -286,12 +286,14 @@ def test_who_is_replaced_is_asked_soon(story: Story, after: float, many: int) ->
     assert len(story.found("overlap-policy")) == many
 
 
-def test_a_node_that_dies_need_not_ask_but_the_next_fire_does(story: Story) -> None:
+@pytest.mark.parametrize(("after", "many"), [(50, 0), (70, 1)])
+def test_if_the_node_died_that_fired_the_leader_asks_instead(
+    story: Story, after: float, many: int
+) -> None:
     _replaced(story)
     story.fault(20, 21, "node-1", "kill")
-    assert not story.found("overlap-policy")
-    story.fire(40, job=3, after=2)
-    assert len(story.found("overlap-policy")) == 2, "of jobs 1 and 2"
+    story.ask_to_end(20 + after, 1)
+    assert len(story.found("overlap-policy")) == many
 
 
 # ── numbers and pauses ──────────────────────────────────────────────────────

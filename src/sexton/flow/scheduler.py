@@ -21,9 +21,10 @@ from sexton.flow.fire import AHEAD, LOCKED_FOR, READ, Firer, due_by
 from sexton.flow.keep import Backoff, keep_doing, wait
 from sexton.flow.meters import LAG, Histogram
 from sexton.flow.outage import Outage
+from sexton.flow.replace import Replacer
 from sexton.flow.rules import Rules
 from sexton.flow.spans import Spans
-from sexton.flow.wake import CANCEL, Listener
+from sexton.flow.wake import Listener
 from sexton.settings import Settings
 from sexton.store import Line, Store
 from sexton.store.connection import Address, is_transient
@@ -98,10 +99,12 @@ class Scheduler:
         firing, catching, keeping, aside = (Store(line, settings.schema) for line in self._lines)
         self._firing, self._store = firing, keeping
         self._outage = Outage()
-        self._aside = aside  # for what firing needs while it runs: rules, and jobs to be replaced
+        # `aside` is for what firing needs while it runs: rules, and jobs to be replaced.
         self._rules = Rules(aside)
-        self.firer = Firer(firing, self._rules, self._replace)
-        self._catching = Firer(catching, self._rules, self._replace)
+        replacer = Replacer(aside)
+        self._replacer = Replacer(keeping)
+        self.firer = Firer(firing, self._rules, replacer.replace)
+        self._catching = Firer(catching, self._rules, replacer.replace)
         self.governor = Governor(catching, self._rules, self._catching)
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
@@ -267,12 +270,6 @@ class Scheduler:
         if payload is None or payload == CHANGED:
             self._wake.set()
 
-    async def _replace(self, jobs: Sequence[int]) -> None:
-        """Cancel the jobs that a newer fire replaces; it waits for them to end."""
-        asked = await self._aside.jobs.cancel(jobs)
-        workers = {worker for worker in asked.values() if worker is not None}
-        await self._aside.jobs.notify([f"{CANCEL}{worker}" for worker in sorted(workers)])
-
     # ── what is late, and other errands ─────────────────────────────────────
 
     async def _mark_late(self) -> None:
@@ -313,8 +310,10 @@ class Scheduler:
             await self.governor.measure()
 
     async def _let_go(self) -> None:
-        if self._leading() is not None:
+        guard = self._leading()
+        if guard is not None:
             await self._store.due.let_go()
+            await self._replacer.ask_again(guard.term)
 
     async def _revive_server(self) -> None:
         if self._outage.lasting and self._revive is not None:

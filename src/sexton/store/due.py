@@ -229,6 +229,11 @@ class Due:
         freed: int = await self._run.value("let_go", self._run.now())
         return freed
 
+    async def unreplaced(self, recent: float | None) -> list[int]:
+        """Jobs that are to be replaced and were not asked to end; by fires of so many seconds."""
+        rows = await self._run.rows("unreplaced", recent, self._run.now())
+        return [row["id"] for row in rows]
+
     async def rates(self, usual: float | None = None) -> tuple[float, float | None]:
         """The usual rate of fires, newly measured if given, and the rate to catch up with."""
         row = await self._run.row("catch_up_rate", usual)

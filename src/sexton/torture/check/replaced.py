@@ -7,10 +7,12 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.things import Job
 
-# By a statement after the fire: of 4,500 jobs the last was asked after 1.1 s. If that statement is
-# lost with its node, the next fire asks again. A connection that has died is noticed late.
+# By a statement after the fire: of 4,500 jobs the last was asked after 1.1 s. A connection that has
+# died is noticed late. If that statement is lost with its node, whoever leads asks instead, when
+# there is somebody again.
 ASKED_WITHIN = 5 * SECOND
 NOTICED_WITHIN = 15 * SECOND
+ASKED_AT_LAST = 60 * SECOND
 
 
 class Fire(NamedTuple):
@@ -52,8 +54,10 @@ class Replacements:
         return [
             fire
             for fire in fires
-            if at > fire.at + ASKED_WITHIN
-            and not self._evidence.node_in_trouble(
-                fire.node, fire.at - NOTICED_WITHIN, fire.at + ASKED_WITHIN
-            )
+            if at > fire.at + ASKED_AT_LAST
+            or (at > fire.at + ASKED_WITHIN and not self._was_in_trouble(fire))
         ]
+
+    def _was_in_trouble(self, fire: Fire) -> bool:
+        first, last = fire.at - NOTICED_WITHIN, fire.at + ASKED_WITHIN
+        return self._evidence.node_in_trouble(fire.node, first, last)
