@@ -1,6 +1,7 @@
 """What the invariants share: the world, who is who, which rule held, and what tasks did."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -86,9 +87,10 @@ class Evidence:
             for each in folder.dump("tasks")
         }
 
-    @cached_property
-    def asks(self) -> list[Ask]:
-        return [*self.folder.asks()]
+    @property
+    def asks(self) -> Iterator[Ask]:
+        """Read anew each time: to keep what everybody said would take as much as all jobs do."""
+        return self.folder.asks()
 
     @cached_property
     def stopped(self) -> int:
