@@ -38,6 +38,7 @@ from sexton.cli import (
     worker,
 )
 from sexton.cli.output import EXIT_CODES, ExitCode, complain, say
+from sexton.cli.parameters import paragraphs
 from sexton.cli.session import Options
 from sexton.errors import EmbeddedError, SextonError, UnknownJob, UnknownSchedule
 from sexton.store.connection import is_lost
@@ -145,7 +146,7 @@ app.command()(looks.workers)
 app.command()(looks.stuck)
 app.command()(installation.installation)
 app.command()(installation.retention)
-app.command()(torture.torture)
+app.command(help=paragraphs(torture.torture))(torture.torture)
 app.command()(completion.completion)
 
 

@@ -1,5 +1,6 @@
 """Options that several commands have, and how their values are read."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +13,12 @@ from sexton.domain.given import LARGEST_ID
 from sexton.errors import InvalidJob, did_you_mean
 
 T = TypeVar("T")
+
+
+def paragraphs(command: Callable[..., None]) -> str:
+    """Its docstring for `help=`, with a line for each paragraph: the terminal breaks them anew."""
+    text = inspect.cleandoc(command.__doc__ or "")
+    return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
 def reads(parse: Callable[[str], T]) -> Callable[[str], T]:
