@@ -70,24 +70,33 @@ async def test_requests_are_counted_by_route_and_not_by_what_was_sent(api: Serve
     assert scrape.value("sexton_http_in_flight") == 1
 
 
-async def test_what_remote_workers_settle_is_counted_by_outcome(api: Served) -> None:
+async def test_what_remote_workers_settle_is_counted_by_outcome_and_deaths_by_reason(
+    api: Served,
+) -> None:
     async with api.caller("admin") as admin:
-        for _ in range(3):
+        deaths = Scrape((await admin.get("/metrics")).text)
+        for reason in ("permanent", "exhausted", "expired"):
+            assert deaths.value("sexton_deaths_total", task="remote", reason=reason) == 0
+        for _ in range(4):
             made = await admin.post("/v1/jobs", json={"task": "afar", "queue": "q"})
             assert made.status_code == 201, made.text
         worker = await admin.post("/v1/workers", json={"name": "w", "queues": ["q"], "lease": 30})
         url = f"/v1/workers/{worker.json()['id']}"
-        claimed = (await admin.post(f"{url}/claim", json={"limit": 3, "wait": 5})).json()["jobs"]
+        claimed = (await admin.post(f"{url}/claim", json={"limit": 4, "wait": 5})).json()["jobs"]
+        outcomes = ["succeeded", "succeeded", "failed", "failed"]
         results = [
             {"id": job["id"], "fence": job["fence"], "outcome": outcome}
-            for job, outcome in zip(claimed, ["succeeded", "succeeded", "failed"], strict=True)
+            for job, outcome in zip(claimed, outcomes, strict=True)
         ]
+        results[3]["permanent"] = True
         stale = {**results[0], "fence": 1}
         for said in ([*results, stale], results):  # the second time all of them are stale
             await admin.post(f"{url}/settle", json={"results": said})
         scrape = Scrape((await admin.get("/metrics")).text)
     assert scrape.value("sexton_attempts_total", task="remote", outcome="succeeded") == 2
-    assert scrape.value("sexton_attempts_total", task="remote", outcome="failed") == 1
+    assert scrape.value("sexton_attempts_total", task="remote", outcome="failed") == 2
+    assert scrape.value("sexton_deaths_total", task="remote", reason="permanent") == 1
+    assert scrape.value("sexton_deaths_total", task="remote", reason="exhausted") == 0
 
 
 async def test_a_service_whose_schema_is_not_current_is_not_ready(

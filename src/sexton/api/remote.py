@@ -16,6 +16,7 @@ from typing import Any, Self
 from sexton.api.desk import Desk
 from sexton.api.problems import Problem
 from sexton.api.service import Service
+from sexton.api.settling import count
 from sexton.api.waiting import Waiting
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Failed
@@ -200,6 +201,9 @@ class Remotely:
             for id, fence, tries, left in old
         ]
         await desk.store.jobs.settle(settled)
+        ends = [how for _, _, how in settled]
+        outcomes, reasons = [each.outcome for each in ends], [each.reason or "" for each in ends]
+        desk.after_commit(lambda: count(desk, outcomes, reasons))
         dropped = {fence for _, fence, _, _ in old}
         turn.claims = [each for each in turn.claims if each[1].fence not in dropped]
 

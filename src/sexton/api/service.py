@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from sexton.api.access import KEYS, TENANTS, Access
 from sexton.api.desk import Desk
@@ -13,8 +13,10 @@ from sexton.api.limits import Limits
 from sexton.api.origin import Origin, networks
 from sexton.api.principal import Principal
 from sexton.api.role import demand_role
+from sexton.api.settling import AFAR
 from sexton.api.turns import Turns
 from sexton.app import Sexton
+from sexton.domain.transitions import Reason
 from sexton.flow.meters import Tally
 from sexton.flow.rulebook import Rulebook
 from sexton.store import Pool, Store
@@ -47,6 +49,8 @@ class Service:
         self._keeps_sessions = False
         self._turns = Turns(pool.use.size, self.patience)
         self.settled = Tally()  # what was settled from afar, by outcome
+        self.died = Tally()  # of that, by reason
+        self.died.expect([AFAR], get_args(Reason))
         self.rulebook = Rulebook()  # rules have no owner
         self.trusted_proxies = networks(app.settings.trusted_proxies)
         # Set as soon as the process is told to end: who waits for something stops waiting.

@@ -21,6 +21,7 @@ from sexton.domain.transitions import SUCCEEDED, Settlement, settle
 from sexton.targets.verdict import returned
 
 OutcomeName = Literal["succeeded", "failed", "snoozed", "released", "cancelled"]
+AFAR = "remote"  # for the task, where attempts are counted
 # Those that are due again sooner would not be heard of by who sleeps in time.
 SOON = 5.0
 
@@ -109,20 +110,22 @@ async def settle_all(desk: Desk, said: Sequence[Said], worker: int | None) -> li
         accepted |= {(id, fences[id]) for id in ours}
     if soon:
         await desk.store.jobs.notify_idle(sorted(soon))
+    died = [how.reason for id, fence, how in others if (id, fence) in accepted and how.reason]
     verdicts = []
     for each in said:
         taken = (each.id, each.fence) in accepted
         accepted.discard((each.id, each.fence))  # said twice counts once
         verdicts.append(Verdict(each, taken, notes.get(each.id) if taken else None))
-    desk.after_commit(lambda: _count(desk, verdicts))
+    taken_over = [each.said.outcome for each in verdicts if each.accepted]
+    desk.after_commit(lambda: count(desk, taken_over, died))
     return verdicts
 
 
-def _count(desk: Desk, verdicts: Sequence[Verdict]) -> None:
+def count(desk: Desk, outcomes: Sequence[str], died: Sequence[str]) -> None:
     """Not by task, which is a name that a tenant may choose."""
-    many = Counter(each.said.outcome for each in verdicts if each.accepted)
-    for outcome, times in many.items():
-        desk.service.settled.add("remote", outcome, times)
+    for tally, whats in ((desk.service.settled, outcomes), (desk.service.died, died)):
+        for what, many in Counter(whats).items():
+            tally.add(AFAR, what, many)
 
 
 async def stale(desk: Desk, id: int, fence: int) -> Problem:

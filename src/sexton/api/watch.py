@@ -87,6 +87,8 @@ class Watch:
         yield from self._meters.collect()
         settled = (((task, outcome), many) for task, outcome, many in self._service.settled)
         yield numbers("sexton_attempts", settled)
+        died = (((task, why), many) for task, why, many in self._service.died)
+        yield numbers("sexton_deaths", died)
         yield from of_pool("tenants", self._service.pool)
         owner = self._service.owner.source
         if isinstance(owner, Pool):
