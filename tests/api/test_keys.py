@@ -178,6 +178,21 @@ async def test_a_rotated_key_lives_as_long_as_the_old_one_was_made_for(api: Serv
     assert lives == timedelta(days=30)
 
 
+async def test_a_key_that_was_rotated_is_not_rotated_again_but_the_one_in_its_place_is(
+    api: Served,
+) -> None:
+    """Its time is that of the overlap by now: from a key for ever one for an hour would come."""
+    async with api.caller("admin") as admin:
+        old = (await admin.post("/v1/keys", json={"name": "k", "role": "operator"})).json()
+        ways = f"/v1/keys/{old['id']}/rotate", {"overlap": "1h"}
+        new = (await admin.post(ways[0], json=ways[1])).json()
+        again = await admin.post(ways[0], json=ways[1])
+        assert again.status_code == 409
+        assert "was rotated before" in again.json()["detail"]
+        third = await admin.post(f"/v1/keys/{new['id']}/rotate")
+        assert (third.status_code, third.json()["expires_at"]) == (201, None)
+
+
 async def test_a_revoked_key_opens_nothing_at_once_where_it_was_revoked(api: Served) -> None:
     async with api.caller("admin") as admin:
         made = (await admin.post("/v1/keys", json={"name": "k", "role": "viewer"})).json()

@@ -64,7 +64,7 @@ async def rotate(
         *(desk.principal.actor, expires_in),
     )
     if new is None:
-        raise Problem(409, "conflict", f"key {id} is {before.state}: make a new one")
+        raise Problem(409, "conflict", f"key {id} {_no_longer(before)}")
     made = await demand_key(desk, tenant, new)
     await _tell(desk, KEYS)
     said = key_out(before), key_out(made)
@@ -89,6 +89,12 @@ async def demand_key(desk: Desk, tenant: int, id: int) -> KeyView:
     if found is None:
         raise Problem(404, "not_found", f"there is no key {id}")
     return found
+
+
+def _no_longer(key: KeyView) -> str:
+    if key.state == "active":
+        return "was rotated before: rotate the one that took its place"
+    return f"is {key.state}: make a new one"
 
 
 def called(key: KeyView) -> str:

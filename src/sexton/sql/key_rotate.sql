@@ -7,18 +7,23 @@ with old as (
     from sexton.api_key as key
     cross join (select coalesce($8::timestamptz, clock_timestamp()) as now) as clock
     where key.tenant_id = $1::integer and key.id = $2::integer
-        and key.revoked_at is null
+        and key.revoked_at is null and key.replaced_by is null
         and (key.expires_at is null or key.expires_at > clock.now)
     for update of key
 ),
+new as (
+    insert into sexton.api_key (
+        tenant_id, name, role, shown, hash, created_by, created_at, expires_at)
+    select $1::integer, old.name, old.role, $4::text, $5::bytea, $6::text, old.now,
+        old.now + coalesce($7::double precision * interval '1 second', old.made_for)
+    from old
+    returning id
+),
 ending as (
     update sexton.api_key as key
-    set expires_at = least(key.expires_at, old.now + $3::double precision * interval '1 second')
-    from old
+    set expires_at = least(key.expires_at, old.now + $3::double precision * interval '1 second'),
+        replaced_by = new.id
+    from old cross join new
     where key.id = old.id
 )
-insert into sexton.api_key (tenant_id, name, role, shown, hash, created_by, created_at, expires_at)
-select $1::integer, old.name, old.role, $4::text, $5::bytea, $6::text, old.now,
-    old.now + coalesce($7::double precision * interval '1 second', old.made_for)
-from old
-returning id
+select id from new
