@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import asyncpg
 import pytest
@@ -165,5 +166,7 @@ def test_the_story_of_a_violation_may_have_rows_that_were_deleted() -> None:
     gone = Row(1, 5, 9, "dead", "D", 7, None, None)  # type: ignore[arg-type]
     folder = SimpleNamespace(changes=lambda: [gone], effects=list, faults=[])
     violation = Violation("nothing-lost", "job 7 is nowhere", 6, job=7)
-    [told] = Timeline(SimpleNamespace(folder=folder), [violation]).tell()  # type: ignore[arg-type]
+    world = SimpleNamespace(jobs={}, schedules={})
+    evidence: Any = SimpleNamespace(folder=folder, world=world, asks=[])
+    [told] = Timeline(evidence, [violation]).tell()
     assert told == ["00:00:00.000005  - dead 7  (tx 9)"]

@@ -153,7 +153,8 @@ async def test_nobody_waits_for_a_standby_that_is_lost_and_it_is_not_promoted() 
 async def test_connections_are_used_up_taken_away_and_held() -> None:
     async with a_pair(max_connections="40") as pair:
         sessions = Sessions(pair.url)
-        others = [await asyncpg.connect(pair.url()) for _ in range(8)]
+        engine = {"application_name": "sexton"}
+        others = [await asyncpg.connect(pair.url(), server_settings=engine) for _ in range(8)]
 
         async with sessions.fill() as held:
             assert len(held) == 40 - 10 - 8
@@ -176,8 +177,10 @@ async def test_connections_are_used_up_taken_away_and_held() -> None:
 
         async with sessions.hold(), pair.primary.session() as session:
             assert await session.fetchval(HELD) == [True, True]
+            stranger = await asyncpg.connect(pair.url())
             assert await sessions.terminate(1.0, seed=1) == len(others)
             await until(lambda: all(each.is_closed() for each in others), 10)
+            assert await stranger.fetchval("select 1") == 1, "who is no part of the run is left"
             assert await session.fetchval(HELD) == [True, True], "the rig spares its own"
             await pair.restart("immediate")
             await _held_again(pair)
