@@ -1,6 +1,7 @@
 """Processes as an operator starts them, asked over their own port."""
 
 import asyncio
+import fcntl
 import contextlib
 import json
 import os
@@ -56,6 +57,9 @@ class Observed:
             **{f"SEXTON_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `end`
+        # Whoever reads it moves the place where the process writes, unless that is always the end.
+        flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
+        fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
         self.process = subprocess.Popen(
             command, env=environ, cwd=ROOT, stdout=self._log, stderr=subprocess.STDOUT
         )
