@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+
+from ..support.logs import log_file
 
 PROGRAM = [sys.executable, "-m", "sexton.cli.main"]
 PATIENCE = 60.0
@@ -42,7 +43,7 @@ class ApiProcess:
     """A service that listens on any port that is free."""
 
     def __init__(self, database_url: str, *words: str, **settings: object) -> None:
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `reap`
+        self.log = log_file()
         self.process = subprocess.Popen(
             [*PROGRAM, "api", "--port", "0", *words],
             env=environ(database_url, **settings),

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
@@ -18,6 +17,7 @@ from sexton.cluster.member import Member, Owned
 from sexton.domain.partition import EVERY
 from sexton.store.connection import Address, is_lost
 
+from ..support.logs import log_file
 from ..support.processes import ROOT, until
 from ..support.proxy import Proxy
 from .node import TABLES
@@ -118,7 +118,7 @@ class NodeProcess:
             "PYTHONPATH": str(ROOT),
             **{f"NODE_{name.upper()}": str(value) for name, value in settings.items()},
         }
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `reap`
+        self.log = log_file()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.node"],
             env=environ,

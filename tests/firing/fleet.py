@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from ..support.logs import log_file
 from ..support.processes import ROOT
 from . import schedules
 
@@ -86,7 +86,7 @@ class NodeProcess:
             "PYTHONPATH": str(ROOT),
             **{f"NODE_{name.upper()}": str(value) for name, value in wrong.items()},
         }
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `reap`
+        self.log = log_file()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.firing.node"],
             env=environ,

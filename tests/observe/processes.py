@@ -1,14 +1,12 @@
 """Processes as an operator starts them, asked over their own port."""
 
 import asyncio
-import fcntl
 import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +15,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ..support.logs import log_file
 from ..support.processes import ROOT
 
 _WHERE = re.compile(r"probes and metrics at (http://\S+:\d+)")
@@ -56,10 +55,7 @@ class Observed:
             "PYTHONPATH": str(ROOT),
             **{f"SEXTON_{name.upper()}": str(value) for name, value in settings.items()},
         }
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `end`
-        # Whoever reads it moves the place where the process writes, unless that is always the end.
-        flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
-        fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
+        self._log = log_file()
         self.process = subprocess.Popen(
             command, env=environ, cwd=ROOT, stdout=self._log, stderr=subprocess.STDOUT
         )

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from ..api.served import Served
+from ..support.logs import log_file
 from .test_worker import Site, site, until
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "worker.mjs"
@@ -25,7 +25,7 @@ class Node:
     """`node examples/worker.mjs`, with a short lease."""
 
     def __init__(self, there: Site, *queues: str, **environ: Any) -> None:
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `end`
+        self.log = log_file()
         given = {name.upper(): str(value) for name, value in environ.items()}
         self.process = subprocess.Popen(
             [str(NODE), str(SCRIPT), *queues],

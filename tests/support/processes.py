@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from .logs import log_file
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -56,7 +58,7 @@ class WorkerProcess:
             **{f"SEXTON_{name.upper()}": str(value) for name, value in settings.items()},
         }
         chosen = [part for queue in queues for part in ("--queue", queue)]
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `reap`
+        self.log = log_file()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sexton.cli.main", "worker", "tests.support.tasks:app", *chosen],
             env=environ,
