@@ -166,22 +166,15 @@ async def test_a_job_of_a_dead_worker_counts_until_a_living_one_reaps_it(app: Se
         lost_at = await live.value(
             "select finished_at from sexton.attempt where job_id = $1 and outcome = 'lost'", job
         )
-        before, after = await live.connection.fetchrow(
-            "select max(fire_at) filter (where decided_at < $1), "
-            "min(fire_at) filter (where decided_at > $1) "
-            "from sexton.fire where schedule_id = $2 and not (decision = 'fired' and job_id = $3)",
-            *(lost_at, id, job),
-        )
         decisions = await live.connection.fetch(
-            "select fire_at, decision::text from sexton.fire where schedule_id = $1 "
+            "select decided_at, decision::text from sexton.fire where schedule_id = $1 "
             "order by fire_at",
             id,
         )
-        assert [row["decision"] for row in decisions if row["fire_at"] <= before] == [
-            "fired",
-            *["overlap"] * (sum(row["fire_at"] <= before for row in decisions) - 1),
-        ]
-        [next_one] = [row["decision"] for row in decisions if row["fire_at"] == after]
-        assert next_one == "fired", "and not a moment longer"
+        before = [row["decision"] for row in decisions if row["decided_at"] < lost_at]
+        assert before == ["fired", *["overlap"] * (len(before) - 1)]
+        # Between the attempt's end and the commit that tells of it there may be a fire.
+        after = [row["decision"] for row in decisions if row["decided_at"] > lost_at]
+        assert "fired" in after[:2], "and not a moment longer"
         worker.stop()
         await running

@@ -91,10 +91,11 @@ async def test_a_retry_of_a_quiet_tenant_comes_at_its_time(app: Sexton) -> None:
 
 
 async def test_a_limited_job_of_a_quiet_tenant_runs_when_its_limit_lets_it(app: Sexton) -> None:
-    go = asyncio.Event()
+    begun, go = asyncio.Event(), asyncio.Event()
 
     @app.task(max_running=1)
     async def alone(job: Job) -> None:
+        begun.set()
         await go.wait()
 
     async with many(app) as (_, everybody):
@@ -104,8 +105,7 @@ async def test_a_limited_job_of_a_quiet_tenant_runs_when_its_limit_lets_it(app: 
             for tenant in (everybody[10], everybody[390], everybody[10])
         ]
         async with asyncio.timeout(40):
-            while (await app.job(jobs[0].id)).state != "running":
-                await asyncio.sleep(0.01)
+            await begun.wait()  # whichever of them it is: all may be there when they are looked for
             go.set()
             for each in jobs:
                 await ended(app, each.id)
