@@ -51,9 +51,9 @@ async def guest(url: str, processes: int) -> AsyncIterator[Guest]:
     """A refusal that says what to do, or a place for a run that is cleared when it is over."""
     connection = await _enter(url)
     try:
-        found = await connection.fetchrow(_LOOK, list(SCHEMAS), ROLE)
         if not await connection.fetchval(_TAKE, SCRATCH):
             raise ConfigurationError("there is a run in that database: wait until it is over")
+        found = await connection.fetchrow(_LOOK, list(SCHEMAS), ROLE)
         _demand(found)
         if found["has_role"] and not await connection.fetchval(_MAY_ASSUME, ROLE):
             raise _cannot(f"grant {ROLE} to {found['me']}", "may make roles")
