@@ -23,6 +23,7 @@ from .conftest import Cli
         (("--tenant", "acme"), "--tenant says nothing here"),
         (("--server", "http://127.0.0.1:1"), "--server says nothing here"),
         (("--database-url", "postgresql:///scratch"), "a URL with a host"),
+        (("--seconds", "2592000", "--fires", "10000"), "fewer --seconds or --fires"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -18,8 +18,10 @@ SMALL = Size(nodes=3, workers=2, apis=1, fires_per_second=30.0, enqueues_per_sec
 async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     """About two minutes; `make torture` is the same for a quarter of an hour."""
     asked = Asked(tmp_path / "run", SEED, 35.0, None, SMALL)
-    report = await perform(asked, say=lambda _: None)
+    told: list[str] = []
+    report = await perform(asked, say=told.append)
     assert report.clean, "\n".join(report.lines())
+    assert sum(" of 35 s: " in line for line in told) >= 3, "it says how far it has come"
     checked = {each["name"]: each["checked"] for each in report.verdict["invariants"]}
     assert checked["one-job-per-fire"] > 300
     assert checked["every-fire-decided"] > 300

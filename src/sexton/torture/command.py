@@ -14,6 +14,7 @@ from sexton.torture.cast import Cast, Size
 from sexton.torture.guest import SCRATCH, Guest, guest
 from sexton.torture.proxy import ProxyError
 from sexton.torture.report import FINDINGS, NoVerdict, judge
+from sexton.torture.room import make_sure, needs
 from sexton.torture.run import Options, Run
 from sexton.torture.stand import StandError
 from sexton.torture.stand.errors import AWAY
@@ -111,6 +112,9 @@ class Report:
 
 async def perform(asked: Asked, say: Callable[[str], None]) -> Report:
     """Run and judge; an operator's server is left as it was found."""
+    wanted = needs(asked.seconds, asked.size, own_servers=asked.url is None)
+    for warning in make_sure(wanted, asked.folder):
+        say(warning)
     try:
         async with asked.place() as there:
             say(f"seed {asked.seed}, everything goes to {asked.folder}")

@@ -18,6 +18,7 @@ from sexton.torture.cast import LOOPBACK, Cast, Pace, Size
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
+from sexton.torture.progress import tell
 from sexton.torture.stand import Process, Stand, StandError
 from sexton.torture.stand.clocks import apart, now_us
 from sexton.torture.stand.processes import Kind
@@ -170,8 +171,14 @@ class Run:
             if options.held:
                 await stack.enter_async_context(stand.sessions.hold())
             began = time.monotonic()
-            await inflictor.run(faults, began)
-            await asyncio.sleep(max(0.0, began + options.seconds - time.monotonic()))
+            telling = asyncio.create_task(
+                tell(self._say, stand, log, schema=options.schema, seconds=options.seconds)
+            )
+            try:
+                await inflictor.run(faults, began)
+                await asyncio.sleep(max(0.0, began + options.seconds - time.monotonic()))
+            finally:
+                telling.cancel()
             await self._calm(stand)
 
     async def _calm(self, stand: Stand) -> None:

@@ -16,8 +16,10 @@ class FaultLog:
     def __init__(self, folder: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / FILE, flags, 0o644)
+        self.begun = 0
 
     def begin(self, n: int, fault: str, target: str, for_s: float, **detail: Any) -> None:
+        self.begun += 1
         self._write("begin", n=n, fault=fault, target=target, for_s=for_s, detail=detail)
 
     def end(self, n: int, fault: str, target: str, **detail: Any) -> None:

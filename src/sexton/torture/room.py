@@ -1,0 +1,77 @@
+"""What a run will want of the host: better said before it begins than after eight hours."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sexton.errors import ConfigurationError
+from sexton.torture.cast import Size
+
+# As runs had it, for each job: in the folder, in both servers' tables, and in the checker. Their
+# logs do not grow for ever.
+_WRITTEN, _STORED, _JUDGED = 3_100, 5_000, 3_100
+_LOGS = 1_000_000_000
+# What comes besides fires: enqueues, triggers, backfills.
+_BESIDES = 31.0
+_GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """In bytes."""
+
+    folder: int
+    servers: int  # in the folder for temporary files
+    memory: int  # for the verdict
+
+
+def needs(seconds: float, size: Size, *, own_servers: bool) -> Needs:
+    jobs = seconds * (size.fires_per_second + _BESIDES)
+    servers = jobs * _STORED + min(_LOGS, jobs * _STORED) if own_servers else 0
+    return Needs(round(jobs * _WRITTEN), round(servers), round(jobs * _JUDGED))
+
+
+def make_sure(wanted: Needs, folder: Path) -> Iterator[str]:
+    """What somebody should know before; refuses what would fill a disk."""
+    disks: dict[int, tuple[Path, int]] = {}
+    for place, bytes_ in ((folder, wanted.folder), (Path(tempfile.gettempdir()), wanted.servers)):
+        there = _there(place)
+        with suppress(OSError):
+            disk = there.stat().st_dev
+            first, so_far = disks.get(disk, (there, 0))
+            disks[disk] = (first, so_far + bytes_)
+    for there, bytes_ in disks.values():
+        has = shutil.disk_usage(there)
+        if has.total and bytes_ > has.free:
+            raise ConfigurationError(
+                f"this run would write about {_gb(bytes_)} to the disk of {there}, which has "
+                f"{_gb(has.free)} left: take fewer --seconds or --fires, another --folder, or "
+                "another TMPDIR"
+            )
+    memory = _memory()
+    if memory is not None and wanted.memory > memory / 2:
+        yield (
+            f"the verdict will want about {_gb(wanted.memory)} of memory, and this host has "
+            f"{_gb(memory)}; with --folder it can be given elsewhere: "
+            "python -m sexton.torture.check FOLDER"
+        )
+
+
+def _there(place: Path) -> Path:
+    """The nearest folder that is there already."""
+    place = place.absolute()
+    return next(each for each in (place, *place.parents) if each.exists())
+
+
+def _memory() -> int | None:
+    with suppress(OSError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def _gb(bytes_: float) -> str:
+    return f"{bytes_ / _GB:.1f} GB"
