@@ -3,9 +3,10 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sexton.errors import ConfigurationError
@@ -29,6 +30,15 @@ class Needs:
     memory: int  # for the verdict
 
 
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The same one, by whichever place it was found."""
+
+    id: int
+    place: Path = field(compare=False)
+    free: int = field(compare=False)
+
+
 def needs(seconds: float, size: Size, *, own_servers: bool) -> Needs:
     jobs = seconds * (size.fires_per_second + _BESIDES)
     servers = jobs * _STORED + min(_LOGS, jobs * _STORED) if own_servers else 0
@@ -37,19 +47,15 @@ def needs(seconds: float, size: Size, *, own_servers: bool) -> Needs:
 
 def make_sure(wanted: Needs, folder: Path) -> Iterator[str]:
     """What somebody should know before; refuses what would fill a disk."""
-    disks: dict[int, tuple[Path, int]] = {}
+    on_disk: Counter[Disk] = Counter()
     for place, bytes_ in ((folder, wanted.folder), (Path(tempfile.gettempdir()), wanted.servers)):
-        there = _there(place)
-        with suppress(OSError):
-            disk = there.stat().st_dev
-            first, so_far = disks.get(disk, (there, 0))
-            disks[disk] = (first, so_far + bytes_)
-    for there, bytes_ in disks.values():
-        has = shutil.disk_usage(there)
-        if has.total and bytes_ > has.free:
+        with suppress(OSError):  # where nothing can be written: that is said better later
+            on_disk[_disk(place)] += bytes_
+    for disk, bytes_ in on_disk.items():
+        if bytes_ > disk.free:
             raise ConfigurationError(
-                f"this run would write about {_gb(bytes_)} to the disk of {there}, which has "
-                f"{_gb(has.free)} left: take fewer --seconds or --fires, another --folder, or "
+                f"this run would write about {_gb(bytes_)} to the disk of {disk.place}, which has "
+                f"{_gb(disk.free)} left: take fewer --seconds or --fires, another --folder, or "
                 "another TMPDIR"
             )
     memory = _memory()
@@ -61,10 +67,14 @@ def make_sure(wanted: Needs, folder: Path) -> Iterator[str]:
         )
 
 
-def _there(place: Path) -> Path:
-    """The nearest folder that is there already."""
+def _disk(place: Path) -> Disk:
+    """Of the nearest folder that is there already."""
     place = place.absolute()
-    return next(each for each in (place, *place.parents) if each.exists())
+    there = next(each for each in (place, *place.parents) if each.exists())
+    has = shutil.disk_usage(there)
+    if not has.total:
+        raise OSError(f"{there} is on no disk")
+    return Disk(there.stat().st_dev, there, has.free)
 
 
 def _memory() -> int | None:
