@@ -10,6 +10,8 @@ import pytest
 
 from sexton import Job, Retry, Sexton
 from sexton.errors import ConfigurationError
+from sexton.store.connection import Address
+from sexton.store.pool import Pool
 
 from ..engine.test_worker import ended, working
 from ..support.pooler import PGBOUNCER, TransactionPooler, pgbouncer
@@ -55,6 +57,19 @@ async def test_this_pooler_breaks_whoever_needs_a_session(
             await asyncpg.connect(pooler.url, server_settings={"search_path": "x"})
         await one.close()
         await two.close()
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_a_pooler_is_noticed_even_if_nobody_told_of_it(
+    server: Postgres, database_url: str, told: bool
+) -> None:
+    async with TransactionPooler(server.socket, name_of(database_url), forgiving=True) as pooler:
+        for url, direct in ((database_url, not told), (pooler.url, False)):
+            pool = Pool(Address(url, pooler=told), size=1)
+            try:
+                assert await pool.is_direct() is direct
+            finally:
+                await pool.close()
 
 
 @kinds

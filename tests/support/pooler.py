@@ -107,13 +107,20 @@ class Client:
 
 
 class TransactionPooler:
-    """Lends a few backends of one database to any number of clients."""
+    """Lends a few backends of one database to any number of clients.
 
-    def __init__(self, path: Path, database: str, size: int = 4) -> None:
+    A forgiving one does not mind what else they ask for when they connect, as PgBouncer with
+    `ignore_startup_parameters`: they do not learn that it is there.
+    """
+
+    def __init__(
+        self, path: Path, database: str, size: int = 4, *, forgiving: bool = False
+    ) -> None:
         assert size >= 2, "otherwise there is no other backend to lend"
         self._socket = path
         self._database = database
         self._size = size
+        self._forgiving = forgiving
         self._idle: list[Backend] = []
         self._returned = asyncio.Condition()
         self._clients: dict[bytes, Client] = {}
@@ -193,7 +200,8 @@ class TransactionPooler:
             break
         words = body.rstrip(b"\0").split(b"\0")
         parameters = {word.decode().lower() for word in words[::2]}
-        if unknown := parameters - ALLOWED:
+        unknown = parameters - ALLOWED
+        if unknown and not self._forgiving:
             text = f"unsupported startup parameter: {min(unknown)}"
             fields = b"SFATAL\0VFATAL\0C08P01\0M" + text.encode() + b"\0\0"
             client.writer.write(_message(b"E", fields))
