@@ -219,7 +219,7 @@ class SextonNode(FiringAgent):
             if fired.jobs == due:
                 return took + time.perf_counter() - began
 
-    async def replace_none(self, jobs: Sequence[int]) -> None:
+    def replace_none(self, jobs: Sequence[int]) -> None:
         """No schedule here replaces its jobs."""
 
     async def close(self) -> None:

@@ -188,9 +188,14 @@ async def test_a_key_that_was_rotated_is_not_rotated_again_but_the_one_in_its_pl
         new = (await admin.post(ways[0], json=ways[1])).json()
         again = await admin.post(ways[0], json=ways[1])
         assert again.status_code == 409
-        assert "was rotated before" in again.json()["detail"]
+        assert f"rotate key {new['id']}, which took its place" in again.json()["detail"]
+        shown = (await admin.get(f"/v1/keys/{old['id']}")).json()
+        assert (shown["replaced_by"], new["replaced_by"]) == (new["id"], None)
         third = await admin.post(f"/v1/keys/{new['id']}/rotate")
         assert (third.status_code, third.json()["expires_at"]) == (201, None)
+        await admin.delete(f"/v1/keys/{new['id']}")
+        again = await admin.post(ways[0], json=ways[1])
+        assert f"key {new['id']} in its place is gone: make a new one" in again.json()["detail"]
 
 
 async def test_a_revoked_key_opens_nothing_at_once_where_it_was_revoked(api: Served) -> None:

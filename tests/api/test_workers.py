@@ -576,6 +576,17 @@ async def test_a_service_without_other_workers_reaps_by_itself(database_url: str
             while await worker.state(id) == "running":
                 await asyncio.sleep(0.05)
             assert (await worker.call("renew")).json()["type"] == "/problems/worker_gone"
+            await rows(api, "delete from sexton.job")
+            worker = await join(worker.http, lease=5)
+            last = await enqueue(worker.http)
+            await worker.claim()
+            await rows(api, "update sexton.job set attempt = 1000, attempts_before = 0")
+            await rows(api, "update sexton.worker set lease_until = now(), lease_for = '1 s'")
+            while await worker.state(last) == "running":
+                await asyncio.sleep(0.05)
+            metrics = (await worker.http.get("/metrics")).text
+            assert 'sexton_attempts_total{task="remote",outcome="lost"} 2' in metrics
+            assert 'sexton_deaths_total{task="remote",reason="exhausted"} 1' in metrics
 
 
 async def test_a_renewal_after_the_lease_ran_out_is_refused_and_so_is_a_claim(api: Served) -> None:

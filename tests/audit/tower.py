@@ -1,7 +1,7 @@
 """A node by hand, on a clock of the test's own: it fires what is due, and catches up on demand."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from sexton.domain.partition import EVERY
 from sexton.flow.backfill import Backfiller
 from sexton.flow.decide import decide_late
 from sexton.flow.fire import Firer, due_by
+from sexton.flow.replace import Replacer
 from sexton.flow.rules import Rules
 from sexton.store import Line, Store
 from sexton.store.connection import Address
@@ -33,11 +34,9 @@ class Tower:
         self.clock = clock
         self.store = store
         self._rules = Rules(store)
-        self._firer = Firer(store, self._rules, self._replaced)
+        self._replacer = Replacer(store)
+        self._firer = Firer(store, self._rules, self._replacer.note)
         self.begun = clock.now
-
-    async def _replaced(self, jobs: Sequence[int]) -> None:
-        await self.app.cancel(*jobs)
 
     async def add(self, name: str = "bell", **options: Any) -> int:
         """A schedule; jobs are never worked on unless the test does, so they may overlap."""
@@ -69,6 +68,7 @@ class Tower:
                 return
             fired = await self._firer.fire(guard, batch.part(0, due))
             assert fired.moved, "what is due can be fired"
+            await self._replacer.ask()
 
     async def sleep(self, by: Duration) -> None:
         """Let time pass with nobody there to fire anything, and find out."""
@@ -82,6 +82,7 @@ class Tower:
             rules = await self._rules.get(row.rule for row in rows)
             decisions = decide_late(rows, rules, self.clock.now)
             fired = await self._firer.fire(guard, decisions.batch, "catch_up")
+            await self._replacer.ask()
             assert fired.moved, "what is late can be caught up"
 
     async def quarantine(self, schedule: int, why: str) -> None:

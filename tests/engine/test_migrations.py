@@ -109,6 +109,25 @@ async def test_locks_protect_what_they_should_where_transactions_keep_their_snap
     assert most == 2
 
 
+async def test_a_table_that_somebody_has_locked_is_not_waited_for_for_ever(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wants to read it would wait behind the migration."""
+    monkeypatch.setattr(module, "_LOCK_WITHIN", 0.05)
+    address = Address(database_url)
+    later = Migration(9999, "later", "alter table sexton.api_key add column later integer")
+    monkeypatch.setattr(module, "migrations", lambda: [*migrations(), later])
+    async with connected(address) as backup:
+        reading = backup.transaction()
+        await reading.start()
+        await backup.execute("select from sexton.api_key")
+        with pytest.raises(SchemaError, match=r"locked all the time.*nothing was changed"):
+            await migrate(address, "sexton")
+        migrating = asyncio.create_task(migrate(address, "sexton"))
+        await reading.rollback()
+        assert [each.version for each in await migrating] == [9999]
+
+
 async def test_a_newer_schema_than_the_code_is_refused(database_url: str) -> None:
     app = Sexton(database_url)
 

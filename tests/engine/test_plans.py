@@ -17,7 +17,10 @@ import pytest
 from sexton import sql
 from sexton.store.connection import ENGINE_SETTINGS
 
-LARGE = {"job", "dead", "held_key", "due", "schedule", "fire", "attempt", "cancel_request"}
+LARGE = {
+    *("job", "dead", "held_key", "due", "schedule", "fire", "attempt", "cancel_request"),
+    "replaced",
+}
 # Each with what it looks through on purpose, and for a limited number of rows or seldom.
 HOT: dict[str, set[str]] = {
     "settle": set(),
@@ -42,6 +45,8 @@ HOT: dict[str, set[str]] = {
     "redrive": {"dead"},
     "prune": {"held_key", "dead", "cancel_request"},
     "let_go": {"job"},
+    "replaced": set(),
+    "replaced_asked": set(),
     "unlocked": set(),
     "waiting": set(),
     "outlook_limited": set(),

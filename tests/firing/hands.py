@@ -16,6 +16,7 @@ from sexton.domain.retry import Retry
 from sexton.domain.transitions import settle
 from sexton.flow.catch_up import Governor
 from sexton.flow.fire import Firer, due_by
+from sexton.flow.replace import Replacer
 from sexton.flow.rules import Rules
 from sexton.store import Line, Store
 from sexton.store.connection import Address
@@ -53,6 +54,7 @@ class Hands:
         self.store = Store(self.line(), "sexton", self.clock)
         self.replaced: list[int] = []
         self.rules = Rules(self.store)
+        self.replacer = Replacer(self.store)
         self.firer = Firer(self.store, self.rules, self._replace)
         self.governor = Governor(self.store, self.rules, self.firer)
         self.worker = 0
@@ -90,9 +92,9 @@ class Hands:
         self.guard = Guard(self.node, epoch, self.lead.term)
         return self.guard
 
-    async def _replace(self, jobs: Sequence[int]) -> None:
+    def _replace(self, jobs: Sequence[int]) -> None:
         self.replaced += jobs
-        await self.store.jobs.cancel(jobs)
+        self.replacer.note(jobs)
 
     # ── time ────────────────────────────────────────────────────────────────
 
@@ -120,14 +122,17 @@ class Hands:
     async def fire(self) -> Fired:
         """Everything that is due by now."""
         batch = await self.plan()
-        return await self.firer.fire(
+        fired = await self.firer.fire(
             self.guard, batch.part(0, due_by(batch, 0, self.now.timestamp()))
         )
+        await self.replacer.ask()
+        return fired
 
     async def catch_up(self, rate: float = 1000.0) -> None:
         """Everything that is late, at this rate."""
         await self.set_rate(rate)
         while await self.governor.run_once(self.lead):
+            await self.replacer.ask()
             await asyncio.sleep(0.01)  # the governor's own rhythm
 
     async def set_rate(self, rate: float | None) -> None:

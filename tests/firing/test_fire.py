@@ -322,10 +322,7 @@ async def test_a_replacement_is_reported_once_for_the_whole_batch(address: Addre
     async with hands(address) as node:
         told: list[list[int]] = []
 
-        async def replaced(jobs: object) -> None:
-            told.append(sorted(jobs))  # type: ignore[call-overload]
-
-        firer = Firer(node.store, node.rules, replaced)
+        firer = Firer(node.store, node.rules, lambda jobs: told.append(sorted(jobs)))
         await schedules.add(node.store.source, node.now, count=3, policy={"overlap": "replace"})
         await firer.fire(node.guard, await node.plan())
         first = sorted(row["id"] for row in await node.rows("select id from sexton.job"))

@@ -113,11 +113,9 @@ async def test_replace_ends_the_running_one_and_only_the_newest_goes_on(app: Sex
 async def test_replace_ends_the_running_one_also_if_its_node_died_before_it_could_ask(
     app: Sexton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def dies(jobs: object) -> None: ...
-
     hall = Hall(app, "hall")
     async with living(app, worker=True) as live:
-        monkeypatch.setattr(live.node.firer, "_on_replaced", dies)
+        monkeypatch.setattr(live.node.firer, "_on_replaced", lambda _: None)
         replace = {"overlap": "replace"}
         often = {"every": 0.5}
         id = await live.add(await live.soon(), when=often, policy=replace, task="hall", max_fires=3)

@@ -6,7 +6,6 @@ from typing import Any
 from sexton.domain.outcome import Cancelled, Failed
 from sexton.flow import reap
 from sexton.flow.fire import Firer
-from sexton.flow.replace import RECENT, Replacer
 from sexton.store import Store
 from sexton.store.connection import Address
 
@@ -219,8 +218,13 @@ async def test_a_job_made_while_the_one_before_it_ended_is_let_go(address: Addre
         assert await node.store.due.let_go() == 0
 
 
-async def _dies(jobs: object) -> None:
-    """In the place of asking them to end."""
+def dies(node: Hands) -> None:
+    """From now on whoever fires is gone before it can ask anybody."""
+    node.firer = Firer(node.store, node.rules, lambda _: None)
+
+
+async def written_down(node: Hands) -> list[int]:
+    return await node.store.due.replaced(0, 1000)
 
 
 async def test_a_leader_asks_those_to_end_whom_a_dead_node_was_to_replace(
@@ -228,16 +232,56 @@ async def test_a_leader_asks_those_to_end_whom_a_dead_node_was_to_replace(
 ) -> None:
     async with hands(address) as node:
         id = await node.add(node.now, policy={"overlap": "replace"})
-        node.firer = Firer(node.store, node.rules, _dies)
+        dies(node)
         await node.fire()
         [running] = await node.claim()
         await node.fire_until(node.at(2))
-        replacer = Replacer(node.store)
-        assert await replacer.ask_again(node.lead.term) == 2, "one runs, and one waits for it"
+        assert len(await written_down(node)) == 2
+        assert await node.replacer.ask_the_rest() == 2, "one runs, and one waits for it"
         [first, newest] = await node.jobs(id)
         assert (first["id"], first["cancel_requested_at"]) == (running.id, node.now)
         assert waiting([newest]) == [(newest["id"], running.id)]
-        assert await replacer.ask_again(node.lead.term) == 0
+        assert await written_down(node) == []
+        assert await node.replacer.ask_the_rest() == 0
+
+
+async def test_a_leader_asks_all_that_a_fire_replaces_not_only_the_newest(
+    address: Address,
+) -> None:
+    """Of a policy that let several run before it was edited."""
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "allow", "max_running": 5})
+        other = await node.add(node.at(9999), policy={"overlap": "replace"})
+        await node.fire()
+        await node.fire_until(node.at(2))
+        running = sorted(claim.id for claim in await node.claim())
+        assert len(running) == 3
+        rule = (await node.schedule(other))["rule_id"]
+        await node.rows("update sexton.schedule set rule_id = $2 where id = $1", id, rule)
+        await node.rows("update sexton.due set rule_id = $2 where schedule_id = $1", id, rule)
+        dies(node)
+        await node.fire_until(node.at(1))
+        assert await node.replacer.ask_the_rest() == 3
+        jobs = await node.jobs(id)
+        asked = [job["id"] for job in jobs if job["cancel_requested_at"] is not None]
+        assert asked == running
+
+
+async def test_whom_a_fire_replaces_is_asked_whatever_becomes_of_its_schedule(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "replace"}, max_fires=2)
+        dies(node)
+        await node.fire()
+        [running] = await node.claim()
+        await node.fire_until(node.at(1))
+        node.clock.advance(86_400)
+        edit = "update sexton.schedule set since = $2, state = 'cancelled' where id = $1"
+        await node.rows(edit, id, node.now)
+        assert await node.replacer.ask_the_rest() == 1
+        [first, _] = await node.jobs(id)
+        assert (first["id"], first["cancel_requested_at"]) == (running.id, node.now)
 
 
 async def test_what_was_queued_before_an_edit_to_replace_still_has_its_turn(
@@ -249,22 +293,59 @@ async def test_what_was_queued_before_an_edit_to_replace_still_has_its_turn(
         await node.fire()
         await node.fire_until(node.at(2))
         rule = (await node.schedule(other))["rule_id"]
-        edit = "update sexton.schedule set since = $2, rule_id = $3 where id = $1"
-        await node.rows(edit, id, node.at(1), rule)
-        assert await node.store.due.unreplaced(None) == []
-        await node.rows(edit, id, node.at(-60), rule)
-        assert len(await node.store.due.unreplaced(None)) == 2, "as if they were its own"
+        await node.rows("update sexton.schedule set rule_id = $2 where id = $1", id, rule)
+        assert await node.replacer.ask_the_rest() == 0
 
 
-async def test_a_leader_looks_at_everything_once_and_then_at_what_is_new(address: Address) -> None:
+async def test_a_replaced_job_that_somebody_has_locked_holds_up_no_other(
+    address: Address,
+) -> None:
+    """As by an application that sits in the transaction which is to settle it."""
     async with hands(address) as node:
-        await node.add(node.now, policy={"overlap": "replace"}, max_fires=2)
-        node.firer = Firer(node.store, node.rules, _dies)
+        ids = [await node.add(node.now, policy={"overlap": "replace"}) for _ in range(3)]
+        dies(node)
         await node.fire()
+        running = sorted(claim.id for claim in await node.claim())
         await node.fire_until(node.at(1))
-        node.clock.advance(RECENT + 1)
-        assert await node.store.due.unreplaced(RECENT) == []
-        assert await Replacer(node.store).ask_again(node.lead.term) == 1
+        application = await node.connect()
+        await application.execute("begin")
+        await application.execute("select from sexton.job where id = $1 for update", running[1])
+        assert await node.replacer.ask_the_rest() == 2
+        assert await written_down(node) == [running[1]]
+        await application.execute("rollback")
+        assert await node.replacer.ask_the_rest() == 1
+        assert await written_down(node) == []
+        firsts = [(await node.jobs(id))[0] for id in ids]
+        assert all(each["cancel_requested_at"] == node.now for each in firsts)
+
+
+async def test_who_has_ended_before_it_was_asked_is_no_longer_written_down(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        await node.add(node.now, policy={"overlap": "replace"})
+        dies(node)
+        await node.fire()
+        [running] = await node.claim()
+        await node.fire_until(node.at(1))
+        assert await node.end(running)
+        assert await written_down(node) == [running.id]
+        assert await node.replacer.ask_the_rest() == 0
+        assert await written_down(node) == []
+
+
+async def test_a_fire_that_was_not_committed_replaces_nobody(address: Address) -> None:
+    async with hands(address) as node:
+        await node.add(node.now, policy={"overlap": "replace"})
+        await node.fire()
+        await node.claim()
+        node.clock.advance(1)
+        batch = await node.plan()
+        firing = Store(node.line(), "sexton", node.clock)
+        await firing.source.fetch("begin")
+        assert (await firing.due.fire(node.guard, "due", batch)).still_live
+        await firing.source.fetch("rollback")
+        assert await written_down(node) == []
 
 
 async def test_whoever_waits_for_a_live_job_is_not_let_go(address: Address) -> None:

@@ -64,7 +64,7 @@ async def rotate(
         *(desk.principal.actor, expires_in),
     )
     if new is None:
-        raise Problem(409, "conflict", f"key {id} {_no_longer(before)}")
+        raise Problem(409, "conflict", f"key {id} {await _no_longer(desk, tenant, id)}")
     made = await demand_key(desk, tenant, new)
     await _tell(desk, KEYS)
     said = key_out(before), key_out(made)
@@ -91,10 +91,15 @@ async def demand_key(desk: Desk, tenant: int, id: int) -> KeyView:
     return found
 
 
-def _no_longer(key: KeyView) -> str:
-    if key.state == "active":
-        return "was rotated before: rotate the one that took its place"
-    return f"is {key.state}: make a new one"
+async def _no_longer(desk: Desk, tenant: int, id: int) -> str:
+    """Why it cannot be rotated, as it stands now; and what can be done."""
+    key = await demand_key(desk, tenant, id)
+    if key.state != "active" or key.replaced_by is None:
+        return f"is {key.state}: make a new one"
+    its = await desk.store.keys.get(tenant, key.replaced_by)
+    if its is None or its.state != "active":
+        return f"was rotated before, and key {key.replaced_by} in its place is gone: make a new one"
+    return f"was rotated before: rotate key {its.id}, which took its place"
 
 
 def called(key: KeyView) -> str:

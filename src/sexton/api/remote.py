@@ -16,12 +16,12 @@ from typing import Any, Self
 from sexton.api.desk import Desk
 from sexton.api.problems import Problem
 from sexton.api.service import Service
-from sexton.api.settling import count
+from sexton.api.settling import AFAR, count
 from sexton.api.waiting import Waiting
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Failed
 from sexton.domain.retry import Retry
-from sexton.domain.transitions import settle
+from sexton.domain.transitions import Settlement, settle
 from sexton.flow import reap
 from sexton.flow.claim import Claimer
 from sexton.flow.keep import keep_doing
@@ -274,10 +274,15 @@ class Remotes:
         try:
             # Judge others only from a steady place: while the database was away nobody renewed.
             if time.monotonic() - self._steady_since >= self.service.app.settings.lease:
-                await reap.run_once(self.service.owner)
+                await reap.run_once(self.service.owner, count=self._count)
         except BaseException:
             self._steady_since = time.monotonic()
             raise
+
+    def _count(self, _: str, how: Settlement) -> None:
+        self.service.settled.add(AFAR, how.outcome)
+        if how.reason is not None:
+            self.service.died.add(AFAR, how.reason)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

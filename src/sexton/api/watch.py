@@ -111,7 +111,7 @@ class Watch:
             self._up, reasons, more = False, ["PostgreSQL cannot be reached"], say(error)
         else:
             self._up, reasons, more = True, [], ""
-            if found != self._wanted:
+            if found < self._wanted:
                 reasons.append(f"the schema is at version {found}, this code wants {self._wanted}")
         if reasons != self._reasons:
             level = logging.WARNING if reasons else logging.INFO

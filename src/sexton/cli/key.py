@@ -116,6 +116,7 @@ def show_key(context: typer.Context, id: Id, as_json: Json = False) -> None:
                 ("expires", when(view.expires_at)),
                 ("revoked", when(view.revoked_at)),
                 ("last used", when(view.last_used_at)),
+                ("replaced by", "" if view.replaced_by is None else f"key {view.replaced_by}"),
             ]
         )
     )

@@ -86,7 +86,7 @@ def torture(
     Exit code 1: a promise was broken, and the report says which, when and how to see it again.
     """
     from sexton.torture.cast import Size
-    from sexton.torture.command import Asked, perform
+    from sexton.torture.command import Asked, perform, warnings
 
     url = _scratch_server(options(context))
     chosen = secrets.randbelow(MOST_SEED) if seed is None else seed
@@ -95,6 +95,8 @@ def torture(
     asked = Asked(where, chosen, seconds, url, size)
     stop = _Stop()
     try:
+        for warning in warnings(asked):
+            complain(warning)
         report = run_loop(stop.heed(perform(asked, say=_silent if as_json else say)))
     except asyncio.CancelledError:
         if folder is None:

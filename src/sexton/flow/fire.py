@@ -4,7 +4,7 @@ import bisect
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import asyncpg
@@ -40,7 +40,7 @@ _ITS_FAULT = (
 # A schedule that somebody has locked is looked at again after this long, and not waited for.
 LOCKED_FOR = 0.25
 
-Replaced = Callable[[Sequence[int]], Awaitable[None]]
+Replaced = Callable[[Sequence[int]], None]
 
 
 class Firer:
@@ -160,7 +160,7 @@ class Firer:
             self.fired += fired.jobs if kind == "due" else 0
             self.last_fire_at = instant(max(batch.fires_at))
         if fired.still_live:
-            await self._on_replaced(fired.still_live)
+            self._on_replaced(fired.still_live)
         return fired
 
 

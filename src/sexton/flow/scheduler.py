@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
@@ -99,12 +100,10 @@ class Scheduler:
         firing, catching, keeping, aside = (Store(line, settings.schema) for line in self._lines)
         self._firing, self._store = firing, keeping
         self._outage = Outage()
-        # `aside` is for what firing needs while it runs: rules, and jobs to be replaced.
-        self._rules = Rules(aside)
-        replacer = Replacer(aside)
+        self._rules = Rules(aside)  # which firing needs while it runs
         self._replacer = Replacer(keeping)
-        self.firer = Firer(firing, self._rules, replacer.replace)
-        self._catching = Firer(catching, self._rules, replacer.replace)
+        self.firer = Firer(firing, self._rules, self._replacer.note)
+        self._catching = Firer(catching, self._rules, self._replacer.note)
         self.governor = Governor(catching, self._rules, self._catching)
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
@@ -138,6 +137,8 @@ class Scheduler:
             self._wake.set()
             # What is being written is let finish; the others begin after it.
             await asyncio.gather(firing, return_exceptions=True)
+            with suppress(Exception):  # whom it does not ask any more is asked by the leader
+                await self._replacer.ask()
             await self.member.leave()
             for each in running:
                 each.cancel()
@@ -154,6 +155,8 @@ class Scheduler:
         loops: list[tuple[str, Callable[[], Awaitable[object]], float]] = [
             ("marking what is late", self._mark_late, MARK_LATE_EVERY),
             ("letting jobs go", self._let_go, LET_GO_EVERY),
+            ("asking jobs that are replaced", self._replace, 0.0),
+            ("asking jobs that others replaced", self._replace_the_rest, LET_GO_EVERY),
             ("measuring", self._measure, MEASURE_EVERY),
             ("pruning", lambda: prune.run_once(self._store), PRUNE_EVERY),
         ]
@@ -310,10 +313,16 @@ class Scheduler:
             await self.governor.measure()
 
     async def _let_go(self) -> None:
-        guard = self._leading()
-        if guard is not None:
+        if self._leading() is not None:
             await self._store.due.let_go()
-            await self._replacer.ask_again(guard.term)
+
+    async def _replace(self) -> None:
+        if await wait(self._replacer.wake, self._settings.poll):
+            await self._replacer.ask()
+
+    async def _replace_the_rest(self) -> None:
+        if self._leading() is not None:
+            await self._replacer.ask_the_rest()
 
     async def _revive_server(self) -> None:
         if self._outage.lasting and self._revive is not None:

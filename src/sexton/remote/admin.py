@@ -25,6 +25,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    replaced_by: int | None = None
 
 
 class MadeKey(Key, frozen=True, kw_only=True):

@@ -14,5 +14,5 @@ where class.relnamespace = to_regnamespace(split_part('sexton.schema', '.', 1))
     and class.relkind = 'r'
     and class.relname in (
         'job', 'due', 'schedule', 'dead', 'held_key', 'worker', 'node', 'ownership', 'leader',
-        'cancel_request', 'request', 'gap')
+        'cancel_request', 'replaced', 'request', 'gap')
 order by class.relname

@@ -2,7 +2,7 @@
 -- $1 tenant  $2 id, or null  $3 id after  $4 limit  $5 now
 select
     key.id, tenant.name as tenant, key.name, key.role, key.shown, key.created_at, key.created_by,
-    key.expires_at, key.revoked_at, key.last_used_at,
+    key.expires_at, key.revoked_at, key.last_used_at, key.replaced_by,
     case
         when key.revoked_at is not null then 'revoked'
         when key.expires_at <= coalesce($5::timestamptz, clock_timestamp()) then 'expired'

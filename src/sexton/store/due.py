@@ -229,10 +229,13 @@ class Due:
         freed: int = await self._run.value("let_go", self._run.now())
         return freed
 
-    async def unreplaced(self, recent: float | None) -> list[int]:
-        """Jobs that are to be replaced and were not asked to end; by fires of so many seconds."""
-        rows = await self._run.rows("unreplaced", recent, self._run.now())
-        return [row["id"] for row in rows]
+    async def replaced(self, after: int, limit: int) -> list[int]:
+        """Jobs that newer fires replace and that have not been asked to end, in their order."""
+        return [row["id"] for row in await self._run.rows("replaced", after, limit)]
+
+    async def asked(self, jobs: Sequence[int]) -> None:
+        """These jobs have been asked to end, or are no more."""
+        await self._run.rows("replaced_asked", jobs)
 
     async def rates(self, usual: float | None = None) -> tuple[float, float | None]:
         """The usual rate of fires, newly measured if given, and the rate to catch up with."""

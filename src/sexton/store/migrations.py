@@ -14,6 +14,7 @@ from sexton.errors import SchemaError, SextonError, Unavailable
 from sexton.store.connection import Address, connect, is_lost, say
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_LOCK_WITHIN, _TRIES = 3.0, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,18 @@ async def check(address: Address, schema: str) -> SchemaState:
 
 async def migrate(address: Address, schema: str) -> list[Migration]:
     """Bring the schema up to date; safe when many processes do so at once."""
+    for _ in range(_TRIES):
+        try:
+            return await _migrate(address, schema)
+        except asyncpg.LockNotAvailableError:
+            await asyncio.sleep(_LOCK_WITHIN)  # let those go first who wait behind it
+    raise SchemaError(
+        f"somebody has had a table of schema {schema!r} locked all the time, as by a backup or a "
+        "transaction that was left open: nothing was changed; end it, or try again later"
+    )
+
+
+async def _migrate(address: Address, schema: str) -> list[Migration]:
     try:
         async with _connected(address) as connection:
             version = connection.get_server_version().major
@@ -100,6 +113,8 @@ async def _apply(connection: asyncpg.Connection, schema: str) -> list[Migration]
     await connection.execute(
         "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
     )
+    # Everybody who wants a table waits behind whoever waits to change it.
+    await connection.execute(f"set local lock_timeout = '{_LOCK_WITHIN * 1000:.0f}ms'")
     state = await _state(connection, schema)
     if state.found > state.wanted:
         state.demand_current()

@@ -44,6 +44,7 @@ class KeyView:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    replaced_by: int | None
 
 
 @dataclass(frozen=True, slots=True)

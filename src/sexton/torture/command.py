@@ -110,11 +110,14 @@ class Report:
         yield f"{verdict['violations']} violations; seed {verdict['seed']}"
 
 
+def warnings(asked: Asked) -> Iterator[str]:
+    """What to know before it begins; refuses what the host has no room for."""
+    wanted = needs(asked.seconds, asked.size, own_servers=asked.url is None)
+    return make_sure(wanted, asked.folder)
+
+
 async def perform(asked: Asked, say: Callable[[str], None]) -> Report:
     """Run and judge; an operator's server is left as it was found."""
-    wanted = needs(asked.seconds, asked.size, own_servers=asked.url is None)
-    for warning in make_sure(wanted, asked.folder):
-        say(warning)
     try:
         async with asked.place() as there:
             say(f"seed {asked.seed}, everything goes to {asked.folder}")

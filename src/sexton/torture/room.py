@@ -19,6 +19,7 @@ _LOGS = 1_000_000_000
 # What comes besides fires: enqueues, triggers, backfills.
 _BESIDES = 31.0
 _GB = 1e9
+_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,13 @@ def _disk(place: Path) -> Disk:
 
 
 def _memory() -> int | None:
+    """Of the host, or what a container may have of it."""
+    found = []
     with suppress(OSError, ValueError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, ValueError):  # where there is no limit, it says so in a word
+        found.append(int(_LIMIT.read_text()))
+    return min(found, default=None)
 
 
 def _gb(bytes_: float) -> str:

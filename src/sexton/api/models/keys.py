@@ -60,6 +60,7 @@ class KeyOut(BaseModel):
     expires_at: datetime | None = Field(description="From when it opens nothing.")
     revoked_at: datetime | None = Field(description="Since when it opens nothing.")
     last_used_at: datetime | None = Field(description="When it was last used, to the minute.")
+    replaced_by: int | None = Field(description="The key that was made in its place, by its id.")
 
 
 class KeyMade(KeyOut):
