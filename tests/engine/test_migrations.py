@@ -128,6 +128,31 @@ async def test_a_table_that_somebody_has_locked_is_not_waited_for_for_ever(
         assert [each.version for each in await migrating] == [9999]
 
 
+async def test_keys_that_were_rotated_before_it_was_written_down_are_known_from_the_log(
+    empty: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [each for each in migrations() if each.version < 10]
+    with monkeypatch.context() as then:
+        then.setattr(module, "migrations", lambda: before)
+        await migrate(empty, "sexton")
+    async with connected(empty) as connection:
+        await connection.execute(
+            """
+            insert into sexton.api_key (
+                tenant_id, name, role, shown, hash, created_by, created_at, expires_at)
+            select 1, 'k', 'viewer', 'sxn', decode(md5(n::text), 'hex'), 'me', now(),
+                now() + '1 hour'
+            from generate_series(1, 3) as n;
+            insert into sexton.audit_log (
+                tenant_id, actor, address, request_id, action, subject, before, after)
+            values (1, 'me', 'here', 'r', 'key.rotate', 'k (1)', '{"id": 1}', '{"id": 2}')
+            """
+        )
+        await migrate(empty, "sexton")
+        rows = await connection.fetch("select id, replaced_by from sexton.api_key order by id")
+        assert [(*row,) for row in rows] == [(1, 2), (2, None), (3, None)]
+
+
 async def test_a_newer_schema_than_the_code_is_refused(database_url: str) -> None:
     app = Sexton(database_url)
 
