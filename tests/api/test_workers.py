@@ -14,6 +14,7 @@ from sexton.api.remote import Remotely
 from sexton.domain.job import NewJob
 from sexton.flow import reap
 
+from ..observe.processes import Scrape
 from .served import Served, served
 from .test_jobs import at_home, enqueue, hand, rows
 
@@ -584,9 +585,10 @@ async def test_a_service_without_other_workers_reaps_by_itself(database_url: str
             await rows(api, "update sexton.worker set lease_until = now(), lease_for = '1 s'")
             while await worker.state(last) == "running":
                 await asyncio.sleep(0.05)
-            metrics = (await worker.http.get("/metrics")).text
-            assert 'sexton_attempts_total{task="remote",outcome="lost"} 2' in metrics
-            assert 'sexton_deaths_total{task="remote",reason="exhausted"} 1' in metrics
+            async with api.caller("viewer") as viewer:
+                scrape = Scrape((await viewer.get("/metrics")).text)
+            assert scrape.value("sexton_attempts_total", task="remote", outcome="lost") == 2
+            assert scrape.value("sexton_deaths_total", task="remote", reason="exhausted") == 1
 
 
 async def test_a_renewal_after_the_lease_ran_out_is_refused_and_so_is_a_claim(api: Served) -> None:
