@@ -79,10 +79,14 @@ class Started:
         assert self.process.stdout
         seen = []
         line: str
-        for line in self.process.stdout:
-            if all(word in line for word in words):
-                return line
-            seen.append(line)
+        try:
+            for line in self.process.stdout:
+                if all(word in line for word in words):
+                    return line
+                seen.append(line)
+        except BaseException:  # the test's time is over
+            print(f"until then it said {seen}")
+            raise
         assert self.process.stderr
         pytest.fail(f"never said {words}, but {seen} and {self.process.stderr.read()}")
 

@@ -103,7 +103,8 @@ def test_a_job_that_is_not_there_is_a_finding(cli: Cli) -> None:
 def test_dead_jobs_are_looked_at_redriven_and_purged(cli: Cli) -> None:
     dev = cli.start("dev", "shop:app")
     for id in ("1", "2"):
-        cli("job", "enqueue", "die")
+        made = cli("job", "enqueue", "die")
+        assert made.code == 0, made.err
         assert "failed after" in dev.line(f"job {id} die attempt 1", "dead")
     assert dev.end(signal.SIGTERM).code == 0
 
