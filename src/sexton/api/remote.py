@@ -16,7 +16,7 @@ from typing import Any, Self
 from sexton.api.desk import Desk
 from sexton.api.problems import Problem
 from sexton.api.service import Service
-from sexton.api.settling import AFAR, count
+from sexton.api.settling import count
 from sexton.api.waiting import Waiting
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Failed
@@ -203,7 +203,7 @@ class Remotely:
         await desk.store.jobs.settle(settled)
         ends = [how for _, _, how in settled]
         outcomes, reasons = [each.outcome for each in ends], [each.reason or "" for each in ends]
-        desk.after_commit(lambda: count(desk, outcomes, reasons))
+        desk.after_commit(lambda: count(desk.service, outcomes, reasons))
         dropped = {fence for _, fence, _, _ in old}
         turn.claims = [each for each in turn.claims if each[1].fence not in dropped]
 
@@ -280,9 +280,7 @@ class Remotes:
             raise
 
     def _count(self, _: str, how: Settlement) -> None:
-        self.service.settled.add(AFAR, how.outcome)
-        if how.reason is not None:
-            self.service.died.add(AFAR, how.reason)
+        count(self.service, [how.outcome], [how.reason] if how.reason else [])
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sexton.api.desk import Desk
 from sexton.api.problems import Problem
@@ -19,6 +19,9 @@ from sexton.domain.outcome import (
 from sexton.domain.text import clean
 from sexton.domain.transitions import SUCCEEDED, Settlement, settle
 from sexton.targets.verdict import returned
+
+if TYPE_CHECKING:
+    from sexton.api.service import Service
 
 OutcomeName = Literal["succeeded", "failed", "snoozed", "released", "cancelled"]
 AFAR = "remote"  # for the task, where attempts are counted
@@ -117,13 +120,13 @@ async def settle_all(desk: Desk, said: Sequence[Said], worker: int | None) -> li
         accepted.discard((each.id, each.fence))  # said twice counts once
         verdicts.append(Verdict(each, taken, notes.get(each.id) if taken else None))
     taken_over = [each.said.outcome for each in verdicts if each.accepted]
-    desk.after_commit(lambda: count(desk, taken_over, died))
+    desk.after_commit(lambda: count(desk.service, taken_over, died))
     return verdicts
 
 
-def count(desk: Desk, outcomes: Sequence[str], died: Sequence[str]) -> None:
+def count(service: "Service", outcomes: Sequence[str], died: Sequence[str]) -> None:
     """Not by task, which is a name that a tenant may choose."""
-    for tally, whats in ((desk.service.settled, outcomes), (desk.service.died, died)):
+    for tally, whats in ((service.settled, outcomes), (service.died, died)):
         for what, many in Counter(whats).items():
             tally.add(AFAR, what, many)
 
