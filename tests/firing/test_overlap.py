@@ -1,15 +1,23 @@
 """A fire while jobs of its schedule live: judged by those jobs, in the fire's own statement."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
+import pytest
+
+from sexton import Sexton
+from sexton.domain.job import Claim
 from sexton.domain.outcome import Cancelled, Failed
-from sexton.flow import reap
+from sexton.flow import reap, replace
 from sexton.flow.fire import Firer
 from sexton.store import Store
 from sexton.store.connection import Address
+from sexton.store.pause import wait
 
 from .hands import Hands, hands
+from .live import OFTEN, living
 
 FAR_AWAY = 3000
 
@@ -400,3 +408,296 @@ async def test_settling_and_firing_at_the_same_moment_leave_nobody_behind(addres
         assert ran == decisions.count("fired")
         assert len(decisions) == 41
         assert await node.jobs(id) == []
+
+
+# ── who is replaced, and cannot be asked at once ────────────────────────────
+
+
+async def asked(node: Hands) -> list[int]:
+    """Those that run on and know that they are to end."""
+    rows = await node.rows(
+        "select id from sexton.job where cancel_requested_at is not null order by id"
+    )
+    return [row["id"] for row in rows]
+
+
+async def running(node: Hands, count: int) -> list[int]:
+    """Jobs of as many schedules, which the next fire replaces."""
+    for _ in range(count):
+        await node.add(node.now, policy={"overlap": "replace"})
+    await node.fire()
+    claims = await node.claim()
+    assert len(claims) == count
+    return [claim.id for claim in claims]
+
+
+async def locks(node: Hands, job: int) -> asyncpg.Connection:
+    """An application that sits in a transaction."""
+    application = await node.connect()
+    await application.execute("begin")
+    await application.execute("select from sexton.job where id = $1 for update", job)
+    return application
+
+
+async def refuses(node: Hands, job: int) -> None:
+    """A trigger of the user's own, to which one job is sacred."""
+    await node.rows(
+        "create function refuse() returns trigger language plpgsql "
+        "as $$ begin raise exception 'not this one'; end $$"
+    )
+    await node.rows(
+        "create trigger refuse before update or delete on sexton.job "
+        f"for each row when (old.id = {job}) execute function refuse()"
+    )
+
+
+@pytest.mark.parametrize("by_leader", [True, False], ids=["leader", "node"])
+async def test_a_replaced_job_that_a_trigger_protects_holds_up_no_other_and_is_logged_once(
+    address: Address,
+    by_leader: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(replace, "AT_ONCE", 3)
+    async with hands(address) as node:
+        jobs = await running(node, 8)
+        await refuses(node, jobs[1])
+        others = [jobs[0], *jobs[2:]]
+        if by_leader:
+            dies(node)
+        await node.fire_until(node.at(1))
+        if by_leader:
+            assert await node.replacer.ask_the_rest() == len(others)
+        assert await asked(node) == others
+        assert await written_down(node) == [jobs[1]]
+        assert await node.replacer.ask_the_rest() == 0
+        said = [each.message for each in caplog.records if each.name == "sexton.replace"]
+        assert said == [
+            f"job {jobs[1]} is to be replaced, and cannot be asked to end: RaiseError: not this one"
+        ]
+
+
+async def test_a_replaced_job_that_a_trigger_protected_is_asked_when_it_may_be(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replace, "REFUSED_FOR", 0.0)
+    async with hands(address) as node:
+        [job] = await running(node, 1)
+        await refuses(node, job)
+        await node.fire_until(node.at(1))
+        assert await node.replacer.ask_the_rest() == 0
+        await node.rows("drop trigger refuse on sexton.job")
+        assert await node.replacer.ask_the_rest() == 1
+        assert await asked(node) == [job]
+        assert await written_down(node) == []
+
+
+async def test_a_replaced_job_that_is_locked_right_after_it_was_free_holds_up_no_other(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hands(address) as node:
+        jobs = await running(node, 5)
+        await node.rows("set lock_timeout = '50ms'")
+        look = node.store.jobs.locked
+
+        async def just_before(ids: Sequence[int]) -> set[int]:
+            found = await look(ids)
+            monkeypatch.setattr(node.store.jobs, "locked", look)
+            await locks(node, jobs[2])
+            return found
+
+        monkeypatch.setattr(node.store.jobs, "locked", just_before)
+        await node.fire_until(node.at(1))
+        assert await asked(node) == [*jobs[:2], *jobs[3:]]
+        assert await written_down(node) == [jobs[2]]
+
+
+async def test_a_replaced_job_whose_follower_is_locked_holds_up_no_other(address: Address) -> None:
+    """To end it would be to let the other go: nobody can tell by the job itself."""
+    async with hands(address) as node:
+        jobs = await running(node, 4)
+        await node.rows("set lock_timeout = '50ms'")
+        id = await node.add(node.now, policy={"overlap": "replace"})
+        await node.fire()
+        dies(node)
+        await node.fire_until(node.at(1))
+        [first, follower] = await node.jobs(id)
+        application = await locks(node, follower["id"])
+        assert await node.replacer.ask_the_rest() == len(jobs)
+        assert await asked(node) == jobs
+        assert await written_down(node) == [first["id"]]
+        await application.execute("rollback")
+        assert await node.replacer.ask_the_rest() == 1
+        assert [job["id"] for job in await node.jobs(id)] == [follower["id"]]
+
+
+async def test_who_is_locked_for_a_moment_is_asked_by_whoever_fired(address: Address) -> None:
+    async with hands(address) as node:
+        jobs = await running(node, 2)
+        application = await locks(node, jobs[0])
+        await node.fire_until(node.at(1))
+        assert await asked(node) == [jobs[1]]
+        await application.execute("rollback")
+        await node.replacer.wake.wait()
+        await node.replacer.ask()
+        assert await asked(node) == jobs
+        assert await written_down(node) == []
+
+
+async def test_who_stays_locked_is_left_to_the_leader(address: Address) -> None:
+    async with hands(address) as node:
+        [job] = await running(node, 1)
+        application = await locks(node, job)
+        await node.fire_until(node.at(1))
+        for _ in range(replace.TRIES - 1):
+            await node.replacer.wake.wait()
+            await node.replacer.ask()
+        assert not await wait(node.replacer.wake, 4 * replace.AGAIN_AFTER), "it gave up"
+        await application.execute("rollback")
+        assert await node.replacer.ask_the_rest() == 1
+        assert await asked(node) == [job]
+
+
+# ── whom nobody wants replaced, or not any more ─────────────────────────────
+
+
+async def redriven(node: Hands, claim: Claim) -> None:
+    """It dies, and somebody wants it to be tried again."""
+    assert await node.end(claim, Failed("no", permanent=True))
+    assert [each.revived for each in await node.store.history.redrive(ids=[claim.id])] == [True]
+
+
+@pytest.mark.parametrize("by_leader", [True, False], ids=["leader", "node"])
+async def test_a_job_that_was_redriven_is_not_the_one_that_was_replaced(
+    address: Address, by_leader: bool
+) -> None:
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "replace"})
+        await node.fire()
+        [claim] = await node.claim()
+        dies(node)
+        await node.fire_until(node.at(1))
+        await redriven(node, claim)
+        assert await written_down(node) == [claim.id]
+        if by_leader:
+            assert await node.replacer.ask_the_rest() == 0
+        else:
+            node.replacer.note([claim.id])
+            await node.replacer.ask()
+        assert await written_down(node) == []
+        assert claim.id in [job["id"] for job in await node.jobs(id)]
+
+
+async def test_a_stalled_asker_holds_up_neither_fires_nor_other_askers(address: Address) -> None:
+    """It has crossed out a job, and has not committed; a fire replaces the same job, redriven."""
+    async with hands(address) as node:
+        id = await node.add(node.now, policy={"overlap": "replace"})
+        await node.fire()
+        [claim] = await node.claim()
+        dies(node)
+        await node.fire_until(node.at(1))
+        await redriven(node, claim)
+        stalled = Store(node.line(), "sexton", node.clock)
+        await stalled.source.fetch("begin")
+        await stalled.due.cross_out([claim.id])
+        assert await node.fire_until(node.at(1)) == 1
+        assert claim.id in await written_down(node)
+        await stalled.source.fetch("commit")
+        assert claim.id in await written_down(node), "as it is now"
+        assert await node.replacer.ask_the_rest() == 2
+        assert len(await node.jobs(id)) == 1
+        assert await written_down(node) == []
+
+
+async def test_two_askers_cross_out_the_same_without_waiting_for_each_other(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        dies(node)
+        jobs = await running(node, 2)
+        await node.fire_until(node.at(1))
+        stalled = Store(node.line(), "sexton", node.clock)
+        await node.store.jobs.cancel(jobs[:1])
+        await stalled.source.fetch("begin")
+        await stalled.due.cross_out(jobs)
+        assert await node.replacer.ask_the_rest() == 2
+        await stalled.source.fetch("rollback")
+        assert await written_down(node) == jobs[:1], "the one that it had begun to cross out"
+        await node.replacer.ask_the_rest()
+        assert await written_down(node) == []
+
+
+async def test_nobody_is_crossed_out_who_lives_and_was_not_asked(address: Address) -> None:
+    """A fire may write down the same job between an asker's look and its crossing out."""
+    async with hands(address) as node:
+        jobs = await running(node, 2)
+        dies(node)
+        await node.fire_until(node.at(1))
+        await node.store.jobs.cancel(jobs[:1])
+        await node.store.due.cross_out(jobs)
+        assert await written_down(node) == jobs[1:]
+
+
+async def test_who_was_asked_and_runs_on_is_not_written_down_by_every_fire(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        [job] = await running(node, 1)
+        await node.fire_until(node.at(1))
+        assert await asked(node) == [job]
+        dies(node)
+        await node.fire_until(node.at(3))
+        assert job not in await written_down(node)
+
+
+async def test_who_cannot_be_asked_is_written_down_once(address: Address) -> None:
+    async with hands(address) as node:
+        [job] = await running(node, 1)
+        await locks(node, job)
+        await node.fire_until(node.at(5))
+        assert await node.value("select array_agg(job_id) from sexton.replaced") == [job]
+
+
+# ── beside the node's other work ────────────────────────────────────────────
+
+
+async def test_a_node_that_leaves_hands_over_before_it_asks(database_url: str) -> None:
+    """And does not ask for long: the leader will."""
+    app = Sexton(database_url, lease=3, patience=60)
+    application = await asyncpg.connect(database_url)
+    waits = (
+        "select exists (select from pg_locks "
+        "where relation = 'sexton.replaced'::regclass and not granted)"
+    )
+    try:
+        async with living(app) as live:
+            replacer = live.node._replacer
+            await replacer._store.source.fetch("set lock_timeout = 0")
+            await application.execute("begin; lock table sexton.replaced")
+            replacer.note([1])
+            await live.so(waits)
+            replacer.note([2])
+            live.node.stop()
+            async with asyncio.timeout(20):  # an answer is waited for for a minute
+                await live.so("select gone_at is not null from sexton.node")
+    finally:
+        application.terminate()
+
+
+async def test_asking_waits_for_none_of_the_nodes_other_errands(database_url: str) -> None:
+    app = Sexton(database_url, lease=3, patience=60)
+    application = await asyncpg.connect(database_url)
+    try:
+        await application.execute("create table busy ()")
+        await application.execute("begin; lock table busy")
+        async with living(app) as live:
+            errands = live.node._store.source
+            await errands.fetch("set lock_timeout = 0")
+            errand = asyncio.create_task(errands.fetch("select from busy"))
+            await live.add(await live.soon(), when=OFTEN, policy={"overlap": "replace"})
+            await live.so("select count(*) >= 2 from sexton.attempt where outcome = 'cancelled'")
+            assert not errand.done()
+            await application.execute("rollback")
+            await errand
+    finally:
+        application.terminate()

@@ -1,14 +1,30 @@
 """Jobs that a newer fire replaces: asked to end, even if whoever fired did not live to ask."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
 import asyncpg
 
 from sexton.flow.wake import CANCEL
 from sexton.store import Store
+from sexton.store.connection import is_lost, is_transient, say
+
+log = logging.getLogger("sexton.replace")
 
 AT_ONCE = 500
+# Whom somebody has locked, as who claims it has for a millisecond: asked again so often by whoever
+# fired, and then by the leader.
+TRIES = 5
+AGAIN_AFTER = 0.05
+# Whom PostgreSQL will not have asked, as a trigger of the user's own says: not tried all the time.
+REFUSED_FOR = 60.0
+MOST_REFUSED = 10_000
+# What no job is to blame for, and what would hit the others too.
+_NOBODYS_FAULT = (asyncpg.InsufficientResourcesError, asyncpg.PostgresSystemError)
+
+Asked = dict[int, int | None]  # each with the worker that is to end it; None: it has ended
 
 
 class Replacer:
@@ -21,40 +37,79 @@ class Replacer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._noted: set[int] = set()
+        self._noted: dict[int, int] = {}  # how often each is to be tried yet
+        self._refused: dict[int, float] = {}  # until when each is not tried
+        self._turn = asyncio.Lock()
         self.wake = asyncio.Event()
 
     def note(self, jobs: Iterable[int]) -> None:
         """These are to be asked soon."""
-        self._noted.update(jobs)
+        self._note(dict.fromkeys(jobs, TRIES))
+
+    def _note(self, tries: Mapping[int, int]) -> None:
+        for job, left in tries.items():
+            self._noted[job] = max(left, self._noted.get(job, 0))
         self.wake.set()
 
     async def ask(self) -> None:
         """Whom this node has noted; if it fails, the leader will."""
-        self.wake.clear()
-        jobs, self._noted = sorted(self._noted), set()
-        for first in range(0, len(jobs), AT_ONCE):
-            await self._ask(jobs[first : first + AT_ONCE])
+        async with self._turn:
+            self.wake.clear()
+            noted, self._noted = self._noted, {}
+            jobs = sorted(noted)
+            for first in range(0, len(jobs), AT_ONCE):
+                _, held = await self._ask(jobs[first : first + AT_ONCE])
+                if again := {job: noted[job] - 1 for job in held if noted[job] > 1}:
+                    asyncio.get_running_loop().call_later(AGAIN_AFTER, self._note, again)
 
     async def ask_the_rest(self) -> int:
         """Whoever is written down; how many of them lived. For the leader, now and then."""
         last = lived = 0
         while jobs := await self._store.due.replaced(last, AT_ONCE):
-            lived += await self._ask(jobs)
+            asked, _ = await self._ask(jobs)
+            lived += len(asked)
             last = jobs[-1]
         return lived
 
-    async def _ask(self, jobs: Sequence[int]) -> int:
-        """All but those that somebody has locked: they are asked next time, and hold up nobody."""
-        locked = await self._store.jobs.locked(jobs)
-        free = [job for job in jobs if job not in locked]
-        if not free:
-            return 0
+    async def _ask(self, jobs: Sequence[int]) -> tuple[Asked, set[int]]:
+        """Who was asked, and whom somebody has locked: they hold up nobody, and wait."""
+        to_ask = await self._store.due.to_ask(jobs)
+        held = await self._store.jobs.locked(to_ask) if to_ask else set()
+        now = time.monotonic()
+        free = [job for job in to_ask if job not in held and self._refused.get(job, now) <= now]
+        asked, taken = await self._cancel(free)
+        if workers := {worker for worker in asked.values() if worker is not None}:
+            await self._store.jobs.notify([f"{CANCEL}{worker}" for worker in sorted(workers)])
+        await self._store.due.cross_out(jobs)
+        return asked, held | taken
+
+    async def _cancel(self, jobs: Sequence[int]) -> tuple[Asked, set[int]]:
+        """The same, of those that were free; one that cannot be asked holds up no other."""
+        if not jobs:
+            return {}, set()
         try:
-            asked = await self._store.jobs.cancel(free)
-        except asyncpg.LockNotAvailableError:
-            return 0  # just now
-        workers = {worker for worker in asked.values() if worker is not None}
-        await self._store.jobs.notify([f"{CANCEL}{worker}" for worker in sorted(workers)])
-        await self._store.due.asked(free)
-        return len(asked)
+            return await self._store.jobs.cancel(jobs), set()
+        except asyncpg.PostgresError as error:
+            if is_lost(error) or isinstance(error, _NOBODYS_FAULT):
+                raise
+            if isinstance(error, asyncpg.LockNotAvailableError) and (
+                held := await self._store.jobs.locked(jobs)
+            ):
+                asked, taken = await self._cancel([job for job in jobs if job not in held])
+                return asked, held | taken
+            if len(jobs) == 1:
+                if is_transient(error):
+                    return {}, {*jobs}
+                self._refuse(jobs[0], error)
+                return {}, set()
+        middle = len(jobs) // 2
+        one, held_one = await self._cancel(jobs[:middle])
+        two, held_two = await self._cancel(jobs[middle:])
+        return one | two, held_one | held_two
+
+    def _refuse(self, job: int, error: Exception) -> None:
+        if job not in self._refused:
+            log.error("job %d is to be replaced, and cannot be asked to end: %s", job, say(error))
+            if len(self._refused) >= MOST_REFUSED:
+                del self._refused[next(iter(self._refused))]
+        self._refused[job] = time.monotonic() + REFUSED_FOR

@@ -44,6 +44,7 @@ CATCH_UP_EVERY = 0.05
 LOOK_FOR_LATE_EVERY = 1.0
 MEASURE_EVERY = 10.0
 LET_GO_EVERY = 2.0
+ASK_WITHIN = 2.0  # on its way out
 PRUNE_EVERY = 600.0
 # Fires wait for nobody else: when PostgreSQL is back, that is found out soon.
 LONGEST_BACKOFF = 0.5
@@ -96,12 +97,13 @@ class Scheduler:
         self._errands = errands
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         # Whatever takes long on one of them, firing waits for nobody but itself.
-        self._lines = [Line(address) for _ in range(4)]
-        firing, catching, keeping, aside = (Store(line, settings.schema) for line in self._lines)
+        self._lines = [Line(address) for _ in range(5)]
+        stores = (Store(line, settings.schema) for line in self._lines)
+        firing, catching, keeping, aside, asking = stores
         self._firing, self._store = firing, keeping
         self._outage = Outage()
         self._rules = Rules(aside)  # which firing needs while it runs
-        self._replacer = Replacer(keeping)
+        self._replacer = Replacer(asking)
         self.firer = Firer(firing, self._rules, self._replacer.note)
         self._catching = Firer(catching, self._rules, self._replacer.note)
         self.governor = Governor(catching, self._rules, self._catching)
@@ -137,9 +139,11 @@ class Scheduler:
             self._wake.set()
             # What is being written is let finish; the others begin after it.
             await asyncio.gather(firing, return_exceptions=True)
-            with suppress(Exception):  # whom it does not ask any more is asked by the leader
-                await self._replacer.ask()
             await self.member.leave()
+            # Its partitions are others' by now; whom it does not ask any more, the leader asks.
+            with suppress(Exception):
+                async with asyncio.timeout(ASK_WITHIN):
+                    await self._replacer.ask()
             for each in running:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)

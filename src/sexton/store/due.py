@@ -230,12 +230,16 @@ class Due:
         return freed
 
     async def replaced(self, after: int, limit: int) -> list[int]:
-        """Jobs that newer fires replace and that have not been asked to end, in their order."""
+        """Jobs that are written down as replaced by newer fires, in their order."""
         return [row["id"] for row in await self._run.rows("replaced", after, limit)]
 
-    async def asked(self, jobs: Sequence[int]) -> None:
-        """These jobs have been asked to end, or are no more."""
-        await self._run.rows("replaced_asked", jobs)
+    async def to_ask(self, jobs: Sequence[int]) -> list[int]:
+        """Those of them that still are what the fire wanted replaced."""
+        return [row["id"] for row in await self._run.rows("replaced_to_ask", jobs)]
+
+    async def cross_out(self, jobs: Sequence[int]) -> None:
+        """Forget those of them that have been asked to end, or are no more."""
+        await self._run.rows("replaced_cross_out", jobs)
 
     async def rates(self, usual: float | None = None) -> tuple[float, float | None]:
         """The usual rate of fires, newly measured if given, and the rate to catch up with."""
