@@ -109,23 +109,79 @@ async def test_locks_protect_what_they_should_where_transactions_keep_their_snap
     assert most == 2
 
 
+IMPATIENT = 0.05
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is another migration, and locks are not waited for for long."""
+    monkeypatch.setattr(module, "_LOCK_WITHIN", IMPATIENT)
+    later = Migration(9999, "later", "alter table sexton.api_key add column later integer")
+    monkeypatch.setattr(module, "migrations", lambda: [*migrations(), later])
+
+
 async def test_a_table_that_somebody_has_locked_is_not_waited_for_for_ever(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever wants to read it would wait behind the migration."""
-    monkeypatch.setattr(module, "_LOCK_WITHIN", 0.05)
     address = Address(database_url)
-    later = Migration(9999, "later", "alter table sexton.api_key add column later integer")
-    monkeypatch.setattr(module, "migrations", lambda: [*migrations(), later])
+    impatient(monkeypatch)
     async with connected(address) as backup:
         reading = backup.transaction()
         await reading.start()
         await backup.execute("select from sexton.api_key")
-        with pytest.raises(SchemaError, match=r"locked all the time.*nothing was changed"):
+        with pytest.raises(SchemaError, match="nothing was changed"):
             await migrate(address, "sexton")
         migrating = asyncio.create_task(migrate(address, "sexton"))
         await reading.rollback()
         assert [each.version for each in await migrating] == [9999]
+
+
+async def test_who_gives_up_on_a_lock_says_where_and_who_has_it_and_waits_no_longer(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = Address(database_url)
+    impatient(monkeypatch)
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def sleeps(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(seconds)
+
+    async with connected(address) as backup, connected(address) as bystander:
+        await backup.execute("set application_name = 'a backup'")
+        async with backup.transaction(), bystander.transaction():
+            await backup.execute("select from sexton.api_key")
+            await bystander.execute("select 1")
+            monkeypatch.setattr(asyncio, "sleep", sleeps)
+            with pytest.raises(SchemaError) as refused:
+                await migrate(address, "sexton")
+            monkeypatch.undo()
+        said = str(refused.value)
+        assert said.startswith("migration 9999_later did not get its locks in schema 'sexton'")
+        holder = f"session {backup.get_server_pid()} (postgres, a backup, idle in transaction)"
+        assert f": {holder}; end it" in said
+        assert isinstance(refused.value.__cause__, asyncpg.LockNotAvailableError)
+        assert slept == [IMPATIENT] * 4, "between five tries"
+
+
+async def test_a_lock_without_a_session_is_that_of_a_prepared_transaction(
+    own_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = await asyncio.to_thread(own_server.create_database, "prepared")
+    async with connected(Address(url)) as connection:
+        await connection.execute("alter system set max_prepared_transactions = 1")
+    await asyncio.to_thread(own_server.stop)
+    await asyncio.to_thread(own_server.start)
+    address = Address(url)
+    impatient(monkeypatch)
+    async with connected(address) as connection:
+        await connection.execute("begin; lock table sexton.api_key in share mode")
+        await connection.execute("prepare transaction 'forgotten'")
+        with pytest.raises(SchemaError, match=r"a prepared transaction \(pg_prepared_xacts\)"):
+            await migrate(address, "sexton")
+        await connection.execute("rollback prepared 'forgotten'")
+    assert [each.version for each in await migrate(address, "sexton")] == [9999]
 
 
 async def test_keys_that_were_rotated_before_it_was_written_down_are_known_from_the_log(

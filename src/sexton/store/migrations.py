@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 
@@ -82,15 +82,20 @@ async def check(address: Address, schema: str) -> SchemaState:
 
 async def migrate(address: Address, schema: str) -> list[Migration]:
     """Bring the schema up to date; safe when many processes do so at once."""
-    for _ in range(_TRIES):
+    tries = 0
+    while True:
         try:
             return await _migrate(address, schema)
-        except asyncpg.LockNotAvailableError:
+        except _Locked as locked:
+            tries += 1
+            if tries == _TRIES:
+                raise SchemaError(
+                    f"{locked} did not get its locks in schema {schema!r} in {_TRIES} tries of "
+                    f"{_LOCK_WITHIN:g} s, and nothing was changed. Somebody has a table locked, as "
+                    "by a backup or a transaction that was left open: "
+                    f"{await _holders(address, schema)}; end it, or try again later"
+                ) from locked.__cause__
             await asyncio.sleep(_LOCK_WITHIN)  # let those go first who wait behind it
-    raise SchemaError(
-        f"somebody has had a table of schema {schema!r} locked all the time, as by a backup or a "
-        "transaction that was left open: nothing was changed; end it, or try again later"
-    )
 
 
 async def _migrate(address: Address, schema: str) -> list[Migration]:
@@ -110,23 +115,53 @@ async def _migrate(address: Address, schema: str) -> list[Migration]:
 
 
 async def _apply(connection: asyncpg.Connection, schema: str) -> list[Migration]:
-    await connection.execute(
-        "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
-    )
-    # Everybody who wants a table waits behind whoever waits to change it.
-    await connection.execute(f"set local lock_timeout = '{_LOCK_WITHIN * 1000:.0f}ms'")
-    state = await _state(connection, schema)
-    if state.found > state.wanted:
-        state.demand_current()
-    if state.found == 0:
-        await _make_schema(connection, schema)
+    with _locking("sexton migrate"):
+        await connection.execute(
+            "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"{schema}.migrate"
+        )
+        # Everybody who wants a table waits behind whoever waits to change it.
+        await connection.execute(f"set local lock_timeout = '{_LOCK_WITHIN * 1000:.0f}ms'")
+        state = await _state(connection, schema)
+        if state.found > state.wanted:
+            state.demand_current()
+        if state.found == 0:
+            await _make_schema(connection, schema)
     applied = [each for each in migrations() if each.version > state.found]
     note = sql.for_schema("insert into sexton.migration (version, name) values ($1, $2)", schema)
     for migration in applied:
-        await connection.execute(sql.for_schema(migration.text, schema))
-        await connection.execute(note, migration.version, migration.name)
-    await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
+        with _locking(f"migration {migration.version:04}_{migration.name}"):
+            await connection.execute(sql.for_schema(migration.text, schema))
+            await connection.execute(note, migration.version, migration.name)
+    with _locking("making tables for the days to come"):
+        await connection.fetchval(sql.statement("make_buckets", schema), 7, None)
     return applied
+
+
+class _Locked(Exception):
+    """The step of this name waited too long for somebody else's lock."""
+
+
+@contextlib.contextmanager
+def _locking(step: str) -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.LockNotAvailableError as error:
+        raise _Locked(step) from error
+
+
+async def _holders(address: Address, schema: str) -> str:
+    """Whom to look for, as it is a moment after."""
+    with contextlib.suppress(Unavailable, TimeoutError, asyncpg.PostgresError):
+        async with (
+            _connected(address) as connection,
+            asyncio.timeout(address.patience),
+            connection.transaction(readonly=True),
+        ):
+            statement = sql.statement("lock_holders", schema)
+            found = await connection.fetch(statement, schema, _LOCK_WITHIN)
+            if found:
+                return ", ".join(each["who"] for each in found)
+    return "the oldest in pg_stat_activity (xact_start) or in pg_prepared_xacts, most likely"
 
 
 @contextlib.asynccontextmanager
