@@ -193,9 +193,30 @@ async def test_a_key_that_was_rotated_is_not_rotated_again_but_the_one_in_its_pl
         assert (shown["replaced_by"], new["replaced_by"]) == (new["id"], None)
         third = await admin.post(f"/v1/keys/{new['id']}/rotate")
         assert (third.status_code, third.json()["expires_at"]) == (201, None)
-        await admin.delete(f"/v1/keys/{new['id']}")
-        again = await admin.post(ways[0], json=ways[1])
-        assert f"key {new['id']} in its place is gone: make a new one" in again.json()["detail"]
+
+
+@pytest.mark.parametrize("before", ["in their overlap", "expired", "revoked"])
+async def test_of_keys_that_were_rotated_one_after_another_the_last_is_named(
+    api: Served, before: str
+) -> None:
+    async with api.caller("admin") as admin:
+        chain = [(await admin.post("/v1/keys", json={"name": "k", "role": "operator"})).json()]
+        overlap = {"overlap": 0 if before == "expired" else "1h"}
+        for _ in range(3):
+            way = f"/v1/keys/{chain[-1]['id']}/rotate"
+            chain.append((await admin.post(way, json=overlap)).json())
+        *gone, last = (each["id"] for each in chain)
+        if before == "revoked":
+            for id in gone:
+                await admin.delete(f"/v1/keys/{id}")
+        for id in gone:
+            again = await admin.post(f"/v1/keys/{id}/rotate")
+            assert again.status_code == 409
+            assert f"rotate key {last}, which took its place" in again.json()["detail"]
+        await admin.delete(f"/v1/keys/{last}")
+        for id in gone:
+            again = await admin.post(f"/v1/keys/{id}/rotate")
+            assert f"key {last} in its place is gone: make a new one" in again.json()["detail"]
 
 
 async def test_a_revoked_key_opens_nothing_at_once_where_it_was_revoked(api: Served) -> None:

@@ -591,6 +591,35 @@ async def test_a_service_without_other_workers_reaps_by_itself(database_url: str
             assert scrape.value("sexton_deaths_total", task="remote", reason="exhausted") == 1
 
 
+async def test_what_the_service_reaps_is_counted_by_whose_it_was(database_url: str) -> None:
+    """Ordinary workers lose jobs too, and so do endpoints that answered 202."""
+    whose = {"remote": 1, "http": 2, "other": 3}
+    app = Sexton(database_url, lease=1, poll=0.2)
+    with served(app) as api:
+        async with away(api, lease=5) as worker, hand(api) as ordinary:
+            await enqueue(worker.http)
+            await worker.claim()
+            for task in ("plain", "plain", "http:7", "http:7", "httpd"):
+                await ordinary.enqueue(task)
+            claims = await ordinary.claim(5)
+            accepted = next(each for each in claims if each.task == "http:7")
+            held = (accepted.id, accepted.fence, 60.0)
+            assert await ordinary.store.endpoints.hand_over([held]) == {accepted.id}
+            await rows(api, "update sexton.job set attempt = 1000, attempts_before = 0")
+            await rows(api, "update sexton.worker set lease_until = now(), lease_for = '1 s'")
+            async with api.caller("viewer") as viewer:
+                while await rows(api, "select from sexton.job"):
+                    await asyncio.sleep(0.05)
+                scrape = Scrape((await viewer.get("/metrics")).text)
+                while (scrape.value("sexton_attempts_total", outcome="lost") or 0) < 6:
+                    await asyncio.sleep(0.05)  # counted right after
+                    scrape = Scrape((await viewer.get("/metrics")).text)
+            for task, many in whose.items():
+                assert scrape.value("sexton_attempts_total", task=task, outcome="lost") == many
+                died = scrape.value("sexton_deaths_total", task=task, reason="exhausted")
+                assert (task, died) == (task, many)
+
+
 async def test_a_renewal_after_the_lease_ran_out_is_refused_and_so_is_a_claim(api: Served) -> None:
     async with away(api) as worker:
         await enqueue(worker.http)

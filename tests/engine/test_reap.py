@@ -11,6 +11,7 @@ from sexton.domain.transitions import Settlement
 from sexton.flow import prune, reap
 from sexton.flow.meters import Tally
 from sexton.store.connection import Address
+from sexton.store.jobs import Orphan
 
 from ..support.hands import hands
 
@@ -140,10 +141,10 @@ async def test_what_dies_with_its_worker_is_counted_by_who_reaps_it(address: Add
         )
         settled, died = Tally(), Tally()
 
-        def count(task: str, settlement: Settlement) -> None:
-            settled.add(task, settlement.outcome)
+        def count(orphan: Orphan, settlement: Settlement) -> None:
+            settled.add(orphan.task, settlement.outcome)
             if settlement.reason is not None:
-                died.add(task, settlement.reason)
+                died.add(orphan.task, settlement.reason)
 
         assert await reap.run_once(worker.store, count=count) == 3
         assert sorted(settled) == [("poison", "lost", 2), ("unlucky", "lost", 1)]

@@ -9,6 +9,9 @@ import httpx
 import pytest
 
 from sexton import Sexton
+from sexton.api.measured import RequestMeters
+from sexton.api.service import Service
+from sexton.api.watch import Watch
 
 from ..api.served import Served, served
 from ..support.postgres import Postgres
@@ -75,8 +78,9 @@ async def test_what_remote_workers_settle_is_counted_by_outcome_and_deaths_by_re
 ) -> None:
     async with api.caller("admin") as admin:
         deaths = Scrape((await admin.get("/metrics")).text)
-        for reason in ("permanent", "exhausted", "expired"):
-            assert deaths.value("sexton_deaths_total", task="remote", reason=reason) == 0
+        for task in ("remote", "http", "other"):
+            for reason in ("permanent", "exhausted", "expired"):
+                assert deaths.value("sexton_deaths_total", task=task, reason=reason) == 0
         for _ in range(4):
             made = await admin.post("/v1/jobs", json={"task": "afar", "queue": "q"})
             assert made.status_code == 201, made.text
@@ -113,6 +117,35 @@ async def test_a_service_whose_schema_is_behind_is_not_ready(
         await connection.execute("insert into sexton.migration values (999, 'later')")
         while (await client.get("/readyz")).status_code != 200:
             await asyncio.sleep(0.05)
+    await connection.close()
+
+
+async def test_a_service_whose_schema_is_newer_says_so_once_and_goes_on(
+    app: Sexton, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    ours = await connection.fetchval("select max(version) from sexton.migration")
+
+    async def told_after_looking(watch: Watch, statement: str) -> list[str]:
+        await connection.execute(statement)
+        caplog.clear()
+        for _ in range(3):
+            await watch.look()
+        assert watch.reasons() == []
+        return [each.getMessage() for each in caplog.records if each.name == "sexton.api"]
+
+    later = "insert into sexton.migration values ({}, 'later')".format
+    async with (
+        Service.running(app) as service,
+        Watch.over(service, (await app.client()).address, RequestMeters()) as watch,
+    ):
+        assert await told_after_looking(watch, "select") == []
+        for version in (998, 999):
+            [said] = await told_after_looking(watch, later(version))
+            assert f"version {version}, newer than this code's {ours}" in said
+        back = f"delete from sexton.migration where version > {ours}"
+        assert await told_after_looking(watch, back) == []
+        assert len(await told_after_looking(watch, later(999))) == 1
     await connection.close()
 
 

@@ -94,12 +94,13 @@ async def demand_key(desk: Desk, tenant: int, id: int) -> KeyView:
 async def _no_longer(desk: Desk, tenant: int, id: int) -> str:
     """Why it cannot be rotated, as it stands now; and what can be done."""
     key = await demand_key(desk, tenant, id)
-    if key.state != "active" or key.replaced_by is None:
+    if key.replaced_by is None:
         return f"is {key.state}: make a new one"
-    its = await desk.store.keys.get(tenant, key.replaced_by)
-    if its is None or its.state != "active":
-        return f"was rotated before, and key {key.replaced_by} in its place is gone: make a new one"
-    return f"was rotated before: rotate key {its.id}, which took its place"
+    last = await desk.store.keys.last(tenant, id)
+    if last is None or last.state != "active":
+        gone = key.replaced_by if last is None else last.id
+        return f"was rotated before, and key {gone} in its place is gone: make a new one"
+    return f"was rotated before: rotate key {last.id}, which took its place"
 
 
 def called(key: KeyView) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from sexton.api.desk import Desk
 from sexton.api.problems import Problem
 from sexton.api.service import Service
-from sexton.api.settling import count
+from sexton.api.settling import count, counted_as
 from sexton.api.waiting import Waiting
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Failed
@@ -27,6 +27,7 @@ from sexton.flow.claim import Claimer
 from sexton.flow.keep import keep_doing
 from sexton.store import Held, Source, Store
 from sexton.store.connection import ENGINE_SETTINGS
+from sexton.store.jobs import Orphan
 from sexton.store.remote import RemoteWorker
 from sexton.store.source import Row
 
@@ -279,8 +280,9 @@ class Remotes:
             self._steady_since = time.monotonic()
             raise
 
-    def _count(self, _: str, how: Settlement) -> None:
-        count(self.service, [how.outcome], [how.reason] if how.reason else [])
+    def _count(self, orphan: Orphan, how: Settlement) -> None:
+        died = [how.reason] if how.reason else []
+        count(self.service, [how.outcome], died, counted_as(orphan))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:

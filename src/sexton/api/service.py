@@ -13,7 +13,7 @@ from sexton.api.limits import Limits
 from sexton.api.origin import Origin, networks
 from sexton.api.principal import Principal
 from sexton.api.role import demand_role
-from sexton.api.settling import AFAR
+from sexton.api.settling import COUNTED_AS
 from sexton.api.turns import Turns
 from sexton.app import Sexton
 from sexton.domain.transitions import Reason
@@ -48,9 +48,9 @@ class Service:
         # Whether sessions of the pool may be set up for good: `running` finds out, for its own.
         self._keeps_sessions = False
         self._turns = Turns(pool.use.size, self.patience)
-        self.settled = Tally()  # what was settled from afar, by outcome
+        self.settled = Tally()  # what was settled from afar or reaped here, by outcome
         self.died = Tally()  # of that, by reason
-        self.died.expect([AFAR], get_args(Reason))
+        self.died.expect(COUNTED_AS, get_args(Reason))
         self.rulebook = Rulebook()  # rules have no owner
         self.trusted_proxies = networks(app.settings.trusted_proxies)
         # Set as soon as the process is told to end: who waits for something stops waiting.

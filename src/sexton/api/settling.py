@@ -18,13 +18,17 @@ from sexton.domain.outcome import (
 )
 from sexton.domain.text import clean
 from sexton.domain.transitions import SUCCEEDED, Settlement, settle
+from sexton.flow.meters import HTTP, OTHER
+from sexton.store.jobs import Orphan
 from sexton.targets.verdict import returned
 
 if TYPE_CHECKING:
     from sexton.api.service import Service
 
 OutcomeName = Literal["succeeded", "failed", "snoozed", "released", "cancelled"]
-AFAR = "remote"  # for the task, where attempts are counted
+# For the task, where attempts are counted: its name is one that a tenant may choose.
+AFAR = "remote"
+COUNTED_AS = (AFAR, HTTP, OTHER)
 # Those that are due again sooner would not be heard of by who sleeps in time.
 SOON = 5.0
 
@@ -124,11 +128,19 @@ async def settle_all(desk: Desk, said: Sequence[Said], worker: int | None) -> li
     return verdicts
 
 
-def count(service: "Service", outcomes: Sequence[str], died: Sequence[str]) -> None:
-    """Not by task, which is a name that a tenant may choose."""
+def count(
+    service: "Service", outcomes: Sequence[str], died: Sequence[str], task: str = AFAR
+) -> None:
     for tally, whats in ((service.settled, outcomes), (service.died, died)):
         for what, many in Counter(whats).items():
-            tally.add(AFAR, what, many)
+            tally.add(task, what, many)
+
+
+def counted_as(orphan: Orphan) -> str:
+    """By whose it was: the service reaps what ordinary workers leave behind, too."""
+    if orphan.remote:
+        return AFAR
+    return HTTP if orphan.task.startswith("http:") else OTHER
 
 
 async def stale(desk: Desk, id: int, fence: int) -> Problem:

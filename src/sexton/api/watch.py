@@ -39,6 +39,7 @@ class Watch:
         self._meters = meters
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._wanted = migrations()[-1].version
+        self._newer: int | None = None  # of which version it was said that it is newer
         self._reasons: list[str] = ["it has not looked at the database yet"]
         self._up = False
         self._line = Line(Address(address.url, address.pooler, min(address.patience, PATIENCE)))
@@ -113,11 +114,23 @@ class Watch:
             self._up, reasons, more = True, [], ""
             if found < self._wanted:
                 reasons.append(f"the schema is at version {found}, this code wants {self._wanted}")
+            self._remark_on(found)
         if reasons != self._reasons:
             level = logging.WARNING if reasons else logging.INFO
             said = f"is not ready: {'; '.join(reasons)} {more}" if reasons else "is ready"
             log.log(level, "the service %s", said.rstrip())
         self._reasons = reasons
+
+    def _remark_on(self, found: int) -> None:
+        """After a migration everybody goes on until replaced; who is forgotten must be seen."""
+        newer = found if found > self._wanted else None
+        if newer not in (None, self._newer):
+            log.warning(
+                "the schema is at version %d, newer than this code's %d: the service goes on, "
+                "which is promised to the release before only; replace this process",
+                *(newer, self._wanted),
+            )
+        self._newer = newer
 
     def _observer(self, address: Address) -> Observer | None:
         where = self._service.app.settings.observe

@@ -8,6 +8,7 @@ from sexton.domain.outcome import Lost
 from sexton.domain.transitions import Settlement, settle
 from sexton.store import Store
 from sexton.store.endpoints import HOLDER
+from sexton.store.jobs import Orphan
 
 log = logging.getLogger("sexton.reap")
 
@@ -20,10 +21,10 @@ GONE_LATELY = 3600.0
 async def run_once(
     store: Store,
     gone_for: float | None = GONE_LATELY,
-    count: Callable[[str, Settlement], None] | None = None,
+    count: Callable[[Orphan, Settlement], None] | None = None,
 ) -> int:
     """Reap everything that is to be reaped now; returns how many attempts were lost. `count` is
-    told of each, by its task.
+    told of each.
 
     Two steps that need not be one transaction: once a worker is declared lost it stays so, and
     each of its jobs is settled under its own fence, by whichever reaper comes first.
@@ -52,7 +53,7 @@ async def run_once(
         if count is not None:
             for orphan, (_, _, settlement) in zip(orphans, settled, strict=True):
                 if orphan.id in reaped:
-                    count(orphan.task, settlement)
+                    count(orphan, settlement)
         ready = sorted({(each.queue, each.tenant) for each in orphans if each.id in reaped})
         await store.jobs.notify_idle([queue for queue, _ in ready], [each for _, each in ready])
         if not reaped:

@@ -298,7 +298,9 @@ class Worker:
             everything = time.monotonic() >= self._next_great_reap
             gone_for = None if everything else reap.GONE_LATELY
             count = self._attempts.settler.count
-            self.reaped += await reap.run_once(self._store, gone_for, count)
+            self.reaped += await reap.run_once(
+                self._store, gone_for, lambda orphan, how: count(orphan.task, how)
+            )
             if everything:
                 self._next_great_reap = time.monotonic() + reap.GONE_LATELY
             for ended in await self._store.cluster.evict(self._settings.lease):

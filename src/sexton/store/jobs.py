@@ -38,6 +38,7 @@ class Orphan:
     expires_in: float | None
     retry: Retry
     task: str = ""
+    remote: bool = False  # its worker claimed through the service
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ class Jobs(Claims):
                     row["max_attempts"], row["retry_base"], row["retry_cap"], row["retry_factor"]
                 ),
                 row["task"],
+                row["remote"],
             )
             for row in rows
         ]

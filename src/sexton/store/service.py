@@ -157,6 +157,11 @@ class Keys:
         found = await self.list(tenant, id=id)
         return found[0] if found else None
 
+    async def last(self, tenant: int, id: int) -> KeyView | None:
+        """What stands in its place, after however many rotations."""
+        last = await self._run.value("key_last", tenant, id)
+        return None if last is None else await self.get(tenant, last)
+
     async def revoke(self, tenant: int, id: int) -> bool:
         return bool(await self._run.rows("key_revoke", tenant, id, self._run.now()))
 
