@@ -1,17 +1,22 @@
 """Crash points: a sample of them passes, and what judges them can say no."""
 
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 
 import asyncpg
 import pytest
 
-from sexton.torture.crash.point import WAYS, Point
-from sexton.torture.crash.steps import STEPS
-from sexton.torture.crash.sweep import Choice, report, sweep
+from sexton.torture.crash import sweep as module
+from sexton.torture.crash.__main__ import main
+from sexton.torture.crash.point import WAYS, Point, Verdict
+from sexton.torture.crash.site import Site
+from sexton.torture.crash.steps import STEPS, Step
+from sexton.torture.crash.sweep import Choice, Sweep, as_json, report, sweep
 from sexton.torture.crash.verify import invariants
+from sexton.torture.proxy import Tripped
 
 ONE = 10**6  # of so many messages
 SEED = 5
@@ -122,6 +127,66 @@ def test_every_point_belongs_to_one_of_the_samples() -> None:
 
 def test_every_step_is_tried() -> None:
     assert sorted(step for group in GROUPS for step in group) == sorted(STEPS)
+
+
+def swept(passed: int, missed: int, *more: Verdict, steps: Sequence[str] = ("fire",)) -> Sweep:
+    """So many points of the first step; the steps are those that were tried."""
+    message = Tripped("client", "Query", 1, 1, "select")
+    verdicts = [
+        Verdict(Point(steps[0], "kill", at), message if at <= passed else None, (), 1.0)
+        for at in range(1, passed + missed + 1)
+    ]
+    return Sweep([*verdicts, *more], dict.fromkeys(steps, passed + missed))
+
+
+def test_a_sweep_is_well_only_if_nearly_every_point_was_reached() -> None:
+    assert swept(100, 0).well
+    assert swept(99, 1).well
+    assert not swept(98, 2).well
+    assert not swept(34, 2900).well
+    assert not swept(0, 0).well
+    failed = Verdict(Point("fire", "kill", 1), None, ("nothing_lost: job 1",), 1.0)
+    assert not swept(1000, 0, failed).well
+
+
+def test_a_step_of_which_no_point_has_passed_is_no_success() -> None:
+    missed = Verdict(Point("claim", "stop", 7), None, (), 1.0, tries=3)
+    found = swept(1000, 0, missed, steps=["fire", "claim"])
+    assert not found.well
+    table = found.table().splitlines()
+    assert "not reached: claim stop 7 in 3 tries: the process had less to say" in table
+    assert "no point of claim has passed" in table
+    told = as_json(found)
+    assert told["not_reached"] == [{"step": "claim", "way": "stop", "at": 7}]
+    assert told["unproved"] == ["claim"]
+
+
+async def test_the_last_messages_of_the_longer_exchange_are_cut_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths = iter([3, 5, 4])
+
+    async def messages(site: Site, step: Step) -> list[str]:
+        return ["message"] * next(lengths)
+
+    async def run(site: Site, step: Step, point: Point) -> Verdict:
+        return Verdict(point, Tripped("client", "Query", point.at, 1, "select"), (), 0.0)
+
+    monkeypatch.setattr(module, "messages", messages)
+    monkeypatch.setattr(module, "run", run)
+    found = await sweep(Choice(["claim"], ["kill"]), looks=3)
+    assert sorted(each.point.at for each in found.verdicts) == [1, 2, 3, 4, 5]
+
+
+def test_a_point_that_is_not_reached_is_tried_again_named_and_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--step", "claim", "--way", "reset", "--at", "9999", "--quiet"]
+    monkeypatch.setattr(sys, "argv", ["crash", *words])
+    assert main() == 1
+    told = capsys.readouterr().out
+    assert "not reached: claim reset 9999 in 3 tries: " in told
+    assert "1 points: 0 passed, 0 failed, 1 not reached" in told
 
 
 @pytest.mark.parametrize("group", range(len(GROUPS)), ids=lambda group: GROUPS[group][0])

@@ -55,6 +55,7 @@ class Verdict:
     seconds: float
     said: str = ""
     stuck: bool = False  # nobody could go on before the network was back
+    tries: int = 1
 
     @property
     def reached(self) -> bool:

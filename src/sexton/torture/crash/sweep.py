@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sexton.torture.crash.point import NOTHING, WAYS, Broken, Point, Verdict, messages, run
@@ -12,6 +12,8 @@ from sexton.torture.crash.steps import STEPS
 
 LANES = 12
 LOOKS = 2
+TRIES = 3  # of a point that is not reached: an exchange may have fewer messages that time
+MOST_MISSED = 0.01  # of all points: what is not reached has not been shown
 T = TypeVar("T")
 
 
@@ -47,6 +49,23 @@ class Sweep:
     def failed(self) -> list[Verdict]:
         return [each for each in self.verdicts if each.wrong]
 
+    @property
+    def missed(self) -> list[Verdict]:
+        """Not reached, however often it was tried."""
+        return [each for each in self.verdicts if not each.reached and not each.wrong]
+
+    @property
+    def unproved(self) -> list[str]:
+        """Steps of which no point has passed: they were not shown to be safe anywhere."""
+        passed = {each.point.step for each in self.verdicts if each.passed}
+        return [step for step in self.counts if step not in passed]
+
+    @property
+    def well(self) -> bool:
+        """Whether next to every point was reached, some of every step, and nothing went wrong."""
+        few = len(self.missed) <= MOST_MISSED * len(self.verdicts)
+        return bool(self.verdicts) and not self.failed and not self.unproved and few
+
     def table(self) -> str:
         """Step by way: passed of tried, and seconds; those that were not reached are no pass."""
         ways = [way for way in WAYS if any(each.point.way == way for each in self.verdicts)]
@@ -57,11 +76,13 @@ class Sweep:
         total = "".join(f"{self._cell(None, [way]):>20}" for way in ways)
         lines.append(f"{'all':<12}{sum(self.counts.values()):>9}{total}")
         passed = sum(each.passed for each in self.verdicts)
-        missed = sum(not each.reached and not each.wrong for each in self.verdicts)
+        stuck = sum(each.stuck for each in self.verdicts)
+        lines += [f"not reached: {_missed(each)}" for each in self.missed]
+        lines += [f"no point of {step} has passed" for step in self.unproved]
         lines.append(
             f"{len(self.verdicts)} points: {passed} passed, {len(self.failed)} failed, "
-            f"{missed} not reached; {sum(each.stuck for each in self.verdicts)} of those that "
-            "passed waited for the network to be back"
+            f"{len(self.missed)} not reached; {stuck} of those that passed waited for the network "
+            "to be back"
         )
         return "\n".join(lines)
 
@@ -85,7 +106,7 @@ async def sweep(
     tell: Callable[[str], None] = lambda _: None,
     first: bool = False,
 ) -> Sweep:
-    """Every point of the choice; one that was not reached is tried once more.
+    """Every point of the choice; one that is not reached is tried a few times.
 
     With `first` none is begun after the first failure.
     """
@@ -128,26 +149,39 @@ async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[
 
 
 async def _count(there: Site, name: str, looks: int) -> int | Broken:
-    """Without a fault; the shortest of several looks, since a busy machine adds messages."""
+    """Without a fault; the longest of several looks, or its last messages would never be cut."""
     try:
-        return min([len(await messages(there, STEPS[name])) for _ in range(looks)])
+        return max([len(await messages(there, STEPS[name])) for _ in range(looks)])
     except Broken as broken:
         return broken
 
 
 async def _try(there: Site, point: Point) -> Verdict:
-    verdict = await run(there, STEPS[point.step], point)
-    if not verdict.reached and not verdict.wrong:
+    tries = 0
+    while True:
+        tries += 1
         verdict = await run(there, STEPS[point.step], point)
-    return verdict
+        if verdict.reached or verdict.wrong or tries == TRIES:
+            return replace(verdict, tries=tries)
+
+
+def _named(verdict: Verdict) -> str:
+    point = verdict.point
+    return f"{point.step} {point.way} {point.at}"
+
+
+def _missed(verdict: Verdict) -> str:
+    """Why: what kept the scene from being set, or nothing did."""
+    why, *_ = verdict.said.splitlines() or ["the process had less to say"]
+    return f"{_named(verdict)} in {verdict.tries} tries: {why}"
 
 
 def _line(verdict: Verdict, number: int, total: int) -> str:
-    point, message = verdict.point, verdict.message
+    message = verdict.message
     outcome = "passed" if verdict.passed else "FAILED" if verdict.wrong else "not reached"
     where = "" if message is None else f"{message.side} {message.text}"[:110]
     return (
-        f"{number}/{total} {point.step} {point.way} {point.at}: {outcome} "
+        f"{number}/{total} {_named(verdict)}: {outcome} "
         f"{verdict.seconds:.1f} s {'(waited for the network) ' if verdict.stuck else ''}{where}"
     )
 
@@ -171,13 +205,12 @@ def as_json(found: Sweep) -> dict[str, Any]:
     return {
         "tried": len(found.verdicts),
         "passed": sum(each.passed for each in found.verdicts),
-        "failed": [
-            {
-                "step": each.point.step,
-                "way": each.point.way,
-                "at": each.point.at,
-                "wrong": list(each.wrong),
-            }
-            for each in found.failed
-        ],
+        "failed": [_as_json(each) | {"wrong": list(each.wrong)} for each in found.failed],
+        "not_reached": [_as_json(each) for each in found.missed],
+        "unproved": found.unproved,
     }
+
+
+def _as_json(verdict: Verdict) -> dict[str, Any]:
+    point = verdict.point
+    return {"step": point.step, "way": point.way, "at": point.at}
