@@ -18,6 +18,8 @@ def tables(reports: Iterable[Report]) -> Iterator[str]:
     runs = sorted(reports, key=lambda each: each["seed"])
     yield from _runs(runs)
     yield ""
+    yield from _decisions(runs)
+    yield ""
     yield from _faults(runs)
     yield ""
     yield from _invariants(runs)
@@ -40,6 +42,16 @@ def _runs(runs: list[Report]) -> Iterator[str]:
 
 def _found(run: Report) -> tuple[int, int]:
     return run["violations"], len(run.get("not_checked", ()))
+
+
+def _decisions(runs: list[Report]) -> Iterator[str]:
+    made: Counter[str] = Counter()
+    for each in runs:
+        made.update(each.get("decisions", {}))
+    yield "| instants | |"
+    yield "|---|---:|"
+    for name, many in made.most_common():
+        yield f"| {name} | {many:,} |"
 
 
 def _faults(runs: list[Report]) -> Iterator[str]:

@@ -12,6 +12,7 @@ def report(seed: int, fires: int, violations: int, p50: float | None) -> dict[st
     return {
         "seed": seed,
         "counts": counts,
+        "decisions": {"fired": fires, "missed": 1},
         "violations": violations,
         "not_checked": ["the end: the run was cut short"] if seed == 5 else [],
         "events": {"by_kind": {"kill": 7, "stop": seed}},
@@ -26,6 +27,8 @@ def test_runs_are_added_up_and_the_worst_of_their_gaps_is_told() -> None:
     assert [line.split("|")[1].strip() for line in lines[2:6]] == ["2", "5", "9", "**3 runs**"]
     assert "| **3 runs** | 30 | 3,001 | 6,002 | 9,003 | 1 | 1 |" in lines
     assert "Seed 5, not checked: the end: the run was cut short." in lines
+    assert "| fired | 3,001 |" in lines
+    assert "| missed | 3 |" in lines
     assert "| kill | 21 |" in lines
     assert "| none-early | 3,001 | 1 |" in lines
     assert "| failover gap | 8 | 9 | 1 | 2.00 | 6.00 | 9.00 | to its successors |" in lines

@@ -32,4 +32,16 @@ MUTANTS = (
         ],
         begins=10,
     ),
+    Mutant(
+        "retries by the clock of the host",
+        "Counts the delay of a retry from when the worker says that the attempt ended.",
+        [
+            Change(
+                "store/jobs.py",
+                "            self._run.now(),\n        )\n        done = {",
+                "            datetime.now().astimezone(),\n        )\n        done = {",
+            )
+        ],
+        begins=10,
+    ),
 )

@@ -32,4 +32,20 @@ MUTANTS = (
             )
         ],
     ),
+    Mutant(
+        "a key that is held for too long",
+        "Lets go of a key somewhat later than was asked, to be on the safe side.",
+        [
+            Change(
+                _ENQUEUE,
+                "and (held.held_until is null or held.held_until > moment);",
+                "and (held.held_until is null or held.held_until > moment - interval '20 s');",
+            ),
+            Change(
+                _ENQUEUE,
+                "                and held.held_until <= moment\n",
+                "                and held.held_until <= moment - interval '20 s'\n",
+            ),
+        ],
+    ),
 )

@@ -127,4 +127,15 @@ MUTANTS = (
         ],
         begins=10,
     ),
+    Mutant(
+        "a pause that lasts until it is noticed",
+        "Ends a pause when somebody comes by, and not as of its end.",
+        [
+            Change(
+                "flow/verbs.py",
+                "        then = replace(standing, now=max(standing.until, standing.since))\n",
+                "        then = standing\n",
+            )
+        ],
+    ),
 )

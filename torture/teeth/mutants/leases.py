@@ -78,4 +78,15 @@ MUTANTS = (
         ],
         begins=60,
     ),
+    Mutant(
+        "a partition that nobody gets",
+        "Counts partitions from one, as people do.",
+        [
+            Change(
+                "domain/partition.py",
+                "EVERY = range(PARTITIONS)\n",
+                "EVERY = range(1, PARTITIONS)\n",
+            )
+        ],
+    ),
 )

@@ -63,4 +63,16 @@ MUTANTS = (
         ],
         begins=10,
     ),
+    Mutant(
+        "a budget of two for everybody",
+        "Gives up after the second attempt, whatever the task was declared with.",
+        [
+            Change(
+                "domain/transitions.py",
+                "    if tries >= retry.max_attempts:\n",
+                "    if tries >= min(2, retry.max_attempts):\n",
+            )
+        ],
+        begins=10,
+    ),
 )
