@@ -212,6 +212,59 @@ def test_a_tenant_that_never_has_its_turn_starves(run: Run) -> None:
     assert "other tenants" in what
 
 
+@pytest.mark.parametrize(("turn", "many"), [(None, 1), (30, 0)])
+def test_a_tenant_whose_turn_comes_very_late_starves(
+    run: Run, turn: float | None, many: int
+) -> None:
+    """Its own claim at the end is no excuse; one in between is."""
+    run.run["calm_at"] = BEGINS + 999 * SECOND
+    run.job(0, 1, tenant=2)
+    run.job(0, 2, tenant=2, priority=1)
+    for nth in range(300):
+        at = nth * 0.25
+        run.job(at, 10 + nth)
+        run.claim(at + 0.1, 10 + nth, 1 + nth, due=at)
+        if at == turn:
+            run.claim(at + 0.2, 2, 600, due=0)
+    run.claim(75, 1, 700, due=0)
+    found = [each for each in _violations(run, "nothing-starves") if "job 1 waited" in each]
+    assert len(found) == many
+
+
+def test_a_queue_of_which_nobody_claims_starves(run: Run) -> None:
+    run.run["calm_at"] = BEGINS + 999 * SECOND
+    run.job(0, 1, queue="forgotten")
+    for nth in range(300):
+        run.job(nth * 0.25, 10 + nth)
+        run.claim(nth * 0.25 + 0.1, 10 + nth, 1 + nth, due=nth * 0.25)
+    [what] = _violations(run, "nothing-starves")
+    assert "other queues" in what
+
+
+@pytest.mark.parametrize(("until", "many"), [(25, 1), (15, 0)])
+def test_partitions_that_are_nobodys_for_long_are_seen(run: Run, until: float, many: int) -> None:
+    def share(at: float, epoch: int, partitions: list[int]) -> None:
+        now = {"epoch": epoch, "term": 1, "partitions": partitions}
+        run.change(at, "ownership", "U", 1, was={"leader": 1, "term": 1}, now=now)
+
+    share(0, 1, [*range(256)])
+    share(10, 2, [*range(200)])
+    share(until, 3, [*range(256)])
+    share(60, 4, [*range(256)])
+    assert len(found := _violations(run, "one-owner")) == many
+    assert not many or found[0].startswith("partition 200 and 55 others were nobody's for 15")
+    (run.folder / "faults.jsonl").write_text(
+        "".join(
+            json.dumps({"at": BEGINS + at * SECOND, "event": event, "n": 1, **_OUTAGE}) + "\n"
+            for at, event in ((9, "begin"), (40, "end"))
+        )
+    )
+    assert not _violations(run, "one-owner")
+
+
+_OUTAGE = {"fault": "outage", "target": "nodes", "for_s": 31, "detail": {}}
+
+
 @pytest.mark.parametrize(
     ("gone", "why", "told"),
     [

@@ -264,9 +264,13 @@ def test_jobs_of_a_version_that_does_not_look_are_forgotten_but_for_the_last(sto
 # ── replacing ───────────────────────────────────────────────────────────────
 
 
+def _node(story: Story, id: int) -> None:
+    node = {"name": f"node-{id}", "pid": id, "started": BEGINS, "lease": BEGINS, "gone": None}
+    story.change(0, "node", "I", id, now=node)
+
+
 def _replaced(story: Story) -> None:
-    node = {"name": "node-1", "pid": 1, "started": BEGINS, "lease": BEGINS, "gone": None}
-    story.change(0, "node", "I", 1, now=node)
+    _node(story, 1)
     story.run["stopped_at"] = story.at(100)
     story.begin(overlap="replace")
     story.fire(10, job=1)
@@ -286,14 +290,92 @@ def test_who_is_replaced_is_asked_soon(story: Story, after: float, many: int) ->
     assert len(story.found("overlap-policy")) == many
 
 
-@pytest.mark.parametrize(("after", "many"), [(50, 0), (70, 1)])
+@pytest.mark.parametrize(("after", "many"), [(4, 0), (6, 1)])
 def test_if_the_node_died_that_fired_the_leader_asks_instead(
     story: Story, after: float, many: int
 ) -> None:
+    _leads(story, 2)
     _replaced(story)
     story.fault(20, 21, "node-1", "kill")
     story.ask_to_end(20 + after, 1)
     assert len(story.found("overlap-policy")) == many
+
+
+@pytest.mark.parametrize(("after", "many"), [(50, 0), (70, 1)])
+def test_if_the_leader_died_as_well_whoever_leads_next_asks(
+    story: Story, after: float, many: int
+) -> None:
+    _leads(story, 2)
+    _replaced(story)
+    story.fault(20, 21, "node-1", "kill")
+    story.fault(20, 21, "node-2", "kill")
+    story.ask_to_end(20 + after, 1)
+    assert len(story.found("overlap-policy")) == many
+
+
+def _leads(story: Story, node: int) -> None:
+    _node(story, node)
+    was = {"node": None, "term": 0, "lease": None, "node_lease": None, "node_gone": None}
+    story.change(0, "leader", "U", node, was=was, now={"node": node, "term": 1, "lease": BEGINS})
+
+
+# ── reasons to be late ──────────────────────────────────────────────────────
+
+
+def _late(story: Story) -> None:
+    """What is due at 20 s is taken for late at 31 s; node 1 owns it, node 2 leads."""
+    _leads(story, 2)
+    _node(story, 1)
+    share = {"epoch": 1, "term": 1, "partitions": [*range(256)]}
+    story.change(0, "ownership", "U", 1, was={"leader": 2, "term": 1}, now=share)
+    story.begin()
+    stands = {"stamp": 1, "scheduled": None, "left": None, "last": None, "tenant": 1}
+    due = story.at(20)
+    was = {"next": due, "stamp": 1, "late": False}
+    story.change(31, "due", "U", 1, was=was, now={**stands, "next": due, "late": True})
+
+
+def test_what_is_late_for_no_reason_is_seen(story: Story) -> None:
+    _late(story)
+    [what] = story.found("reasons-hold")
+    assert "nothing had happened to whoever was to fire it" in what
+
+
+@pytest.mark.parametrize("whom", ["node-1", "node-2", "postgres", "nodes", "host"])
+def test_what_befell_its_owner_the_leader_or_all_is_a_reason_to_be_late(
+    story: Story, whom: str
+) -> None:
+    _late(story)
+    story.fault(19, 22, whom, "stop")
+    assert not story.found("reasons-hold")
+
+
+@pytest.mark.parametrize(("whom", "began"), [("node-3", 19), ("worker-1", 19), ("node-1", 5)])
+def test_what_befell_another_or_long_ago_is_no_reason_to_be_late(
+    story: Story, whom: str, began: float
+) -> None:
+    _late(story)
+    story.fault(began, began + 3, whom, "stop")
+    assert len(story.found("reasons-hold")) == 1
+
+
+def test_a_schedule_that_is_quarantined_for_no_reason_is_seen(story: Story) -> None:
+    story.begin()
+    story.begin(5, state="quarantined")
+    [what] = story.found("reasons-hold")
+    assert "quarantined for no reason" in what
+
+
+@pytest.mark.parametrize(("many", "found"), [(60, 1), (40, 0)])
+def test_overlaps_with_jobs_that_have_just_ended_are_few(
+    story: Story, many: int, found: int
+) -> None:
+    story.begin()
+    for nth in range(1, 2 * many, 2):
+        story.fire(10 * nth, job=nth)
+        story.end(10 * nth + 9, nth)
+        story.fire(10 * nth + 10, decision="overlap")
+    assert len(story.found("reasons-hold")) == found
 
 
 # ── numbers and pauses ──────────────────────────────────────────────────────
@@ -337,6 +419,29 @@ def test_what_was_fired_counts_after_an_edit_and_not_after_it_was_added_again(
     _ledger(story, 10, 20, 40, 50)
     assert not story.found("by-the-rule-in-force")
     assert not story.found("every-fire-decided")
+
+
+@pytest.mark.parametrize(("resumed", "since", "many"), [(22, 20, 0), (22, 22, 1), (12, 12, 0)])
+def test_what_is_due_after_the_end_of_a_pause_is_not_the_pauses(
+    story: Story, resumed: float, since: float, many: int
+) -> None:
+    story.begin(overlap="allow")
+    story.begin(5, overlap="allow", state="paused")
+    story.changes[-1]["now"]["until"] = story.at(20)
+    story.begin(resumed, overlap="allow")
+    story.changes[-1]["now"]["since"] = story.at(since)
+    found = [each for each in story.found("every-fire-decided") if "beyond its end" in each]
+    assert len(found) == many
+
+
+@pytest.mark.parametrize(("until", "many"), [(20, 1), (95, 0)])
+def test_a_pause_that_never_ends_is_seen(story: Story, until: float, many: int) -> None:
+    story.run |= {"ready_at": story.at(30), "stopped_at": story.at(100)}
+    story.begin(overlap="allow")
+    story.begin(5, overlap="allow", state="paused")
+    story.changes[-1]["now"]["until"] = story.at(until)
+    found = [each for each in story.found("every-fire-decided") if "still paused" in each]
+    assert len(found) == many
 
 
 def test_what_a_pause_left_out_is_to_be_recorded(story: Story) -> None:

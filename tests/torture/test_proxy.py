@@ -231,6 +231,10 @@ async def test_a_server_that_vanished_without_a_word_is_not_told_of(
         done, _ = await asyncio.wait([asking], timeout=0.2)
         assert not done
         await there.proxies.set("one", None)
+        other = await there.connect()
+        assert await other.fetchval("select 1") == 1
+        assert not asking.done(), "whoever waits there has to give up by itself"
+        await there.proxies.cut("one")
         await is_ended(asking)
 
 

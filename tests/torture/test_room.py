@@ -1,5 +1,6 @@
 """What a run wants of its host is said before it begins."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from sexton.errors import ConfigurationError
 from sexton.torture.cast import Size
+from sexton.torture.command import Asked, perform
 from sexton.torture.room import Needs, make_sure, needs
+from sexton.torture.stand.pair import SETTINGS
 
 QUARTER, EIGHT_HOURS = 900.0, 8 * 3600.0
 NOTHING = Needs(folder=0, servers=0, memory=0)
@@ -18,7 +21,12 @@ def test_a_quarter_of_an_hour_wants_what_it_was_seen_to_take() -> None:
     wanted = needs(QUARTER, Size(), own_servers=True)
     assert 380e6 < wanted.folder < 450e6
     assert 350e6 < wanted.memory < 450e6
-    assert wanted.servers < 2e9
+    assert 2.6e9 < wanted.servers < 4e9
+
+
+def test_the_logs_that_both_servers_keep_are_reckoned_with() -> None:
+    kept = sum(_bytes(SETTINGS[each]) for each in ("wal_keep_size", "max_wal_size"))
+    assert needs(1, Size(), own_servers=True).servers > 2 * kept
 
 
 def test_what_is_wanted_grows_with_the_time_and_the_fires() -> None:
@@ -34,17 +42,36 @@ def test_an_operators_server_is_not_on_this_disk() -> None:
 
 
 def test_what_there_is_room_for_is_not_spoken_of(tmp_path: Path) -> None:
-    assert [*make_sure(needs(10, Size(), own_servers=True), tmp_path / "new" / "run")] == []
+    assert make_sure(replace(NOTHING, folder=1, servers=1), tmp_path / "new" / "run") == []
 
 
 @pytest.mark.parametrize("which", ["folder", "servers"])
 def test_a_run_that_would_fill_a_disk_is_refused(tmp_path: Path, which: str) -> None:
     wanted = replace(NOTHING, **{which: TOO_MUCH})
     with pytest.raises(ConfigurationError, match="GB to the disk of"):
-        [*make_sure(wanted, tmp_path / "new" / "run")]
+        make_sure(wanted, tmp_path / "new" / "run")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_that_would_leave_next_to_nothing_free_is_refused(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    assert make_sure(replace(NOTHING, folder=free // 2), tmp_path) == []
+    with pytest.raises(ConfigurationError, match="GB to the disk of"):
+        make_sure(replace(NOTHING, folder=round(free * 0.95)), tmp_path)
+
+
+async def test_nobody_performs_a_run_that_was_not_looked_at_first(tmp_path: Path) -> None:
+    told: list[str] = []
+    asked = Asked(tmp_path / "run", 1, 1e12, None, Size())
+    with pytest.raises(ConfigurationError, match="fewer --seconds or --fires"):
+        await perform(asked, say=told.append)
+    assert (told, [*tmp_path.iterdir()]) == ([], [])
 
 
 def test_a_verdict_that_wants_much_memory_can_be_given_elsewhere(tmp_path: Path) -> None:
     [warning] = make_sure(replace(NOTHING, memory=TOO_MUCH), tmp_path)
     assert "python -m sexton.torture.check" in warning
+
+
+def _bytes(setting: str) -> int:
+    return int(setting.removesuffix("MB")) * 1024 * 1024

@@ -86,7 +86,7 @@ def torture(
     Exit code 1: a promise was broken, and the report says which, when and how to see it again.
     """
     from sexton.torture.cast import Size
-    from sexton.torture.command import Asked, perform, warnings
+    from sexton.torture.command import Asked, perform
 
     url = _scratch_server(options(context))
     chosen = secrets.randbelow(MOST_SEED) if seed is None else seed
@@ -95,9 +95,8 @@ def torture(
     asked = Asked(where, chosen, seconds, url, size)
     stop = _Stop()
     try:
-        for warning in warnings(asked):
-            complain(warning)
-        report = run_loop(stop.heed(perform(asked, say=_silent if as_json else say)))
+        tell = _silent if as_json else say
+        report = run_loop(stop.heed(perform(asked, say=tell, warn=complain)))
     except asyncio.CancelledError:
         if folder is None:
             shutil.rmtree(where, ignore_errors=True)

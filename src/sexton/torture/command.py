@@ -98,7 +98,7 @@ class Report:
         kinds = ", ".join(f"{many} {kind}" for kind, many in events["by_kind"].items())
         yield f"{events['faults']} faults: {kinds}"
         if events["failed"]:
-            yield f"{len(events['failed'])} of them could not be done when they were due"
+            yield f"{len(events['failed'])} more could not be done when they were due"
         for each in events["fell"]:
             yield f"FELL {each['who']} with exit code {each['code']}: see logs/{each['who']}.log"
         for each in events["did_not_end"]:
@@ -110,14 +110,16 @@ class Report:
         yield f"{verdict['violations']} violations; seed {verdict['seed']}"
 
 
-def warnings(asked: Asked) -> Iterator[str]:
-    """What to know before it begins; refuses what the host has no room for."""
+async def perform(
+    asked: Asked, say: Callable[[str], None], warn: Callable[[str], None] | None = None
+) -> Report:
+    """Run and judge; an operator's server is left as it was found.
+
+    What the host has no room for is refused; `warn` is told what else to know before it begins.
+    """
     wanted = needs(asked.seconds, asked.size, own_servers=asked.url is None)
-    return make_sure(wanted, asked.folder)
-
-
-async def perform(asked: Asked, say: Callable[[str], None]) -> Report:
-    """Run and judge; an operator's server is left as it was found."""
+    for warning in make_sure(wanted, asked.folder):
+        (warn or say)(warning)
     try:
         async with asked.place() as there:
             say(f"seed {asked.seed}, everything goes to {asked.folder}")

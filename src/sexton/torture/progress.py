@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.stand import Stand
@@ -11,8 +11,25 @@ from sexton.torture.stand.errors import AWAY
 
 # Lines in a run: a few in a short one, and not thousands in one of hours.
 _FEW, _MANY, _MINUTE = 5, 60, 60.0
+# In a shorter run two lines could name the same minute.
+_IN_MINUTES = 10 * _MINUTE
 _ANSWER_WITHIN = 5.0
 _JOBS = "select last_value from {}.job_id"
+
+
+@asynccontextmanager
+async def telling(
+    say: Callable[[str], None], stand: Stand, log: FaultLog, *, schema: str, seconds: float
+) -> AsyncIterator[None]:
+    """While this lasts; what goes wrong with it is written down, and is nothing to the run."""
+    task = asyncio.create_task(tell(say, stand, log, schema=schema, seconds=seconds))
+    try:
+        yield
+    finally:
+        task.cancel()
+        [came] = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(came, Exception):
+            log.note("does not tell how far it is", "rig", error=repr(came))
 
 
 async def tell(
@@ -20,16 +37,21 @@ async def tell(
 ) -> None:
     """Now and then until the end, or until it is cancelled."""
     began = time.monotonic()
-    every = max(min(_MINUTE, seconds / _FEW), seconds / _MANY)
-    for nth in range(1, round(seconds / every)):
-        await asyncio.sleep(began + nth * every - time.monotonic())
+    for passed in instants(seconds):
+        await asyncio.sleep(began + passed - time.monotonic())
         jobs = await _jobs(stand, schema)
-        made = "PostgreSQL is away" if jobs is None else f"{jobs:,} jobs so far"
-        say(f"{_of(nth * every, seconds)}: {log.begun} faults, {made}")
+        made = "PostgreSQL does not answer" if jobs is None else f"{jobs:,} jobs so far"
+        say(f"{so_far(passed, seconds)}: {log.begun} faults, {made}")
 
 
-def _of(passed: float, seconds: float) -> str:
-    if seconds < 2 * _MINUTE:
+def instants(seconds: float) -> Sequence[float]:
+    """When something is said, in seconds from the beginning."""
+    every = max(min(_MINUTE, seconds / _FEW), seconds / _MANY)
+    return [nth * every for nth in range(1, round(seconds / every))]
+
+
+def so_far(passed: float, seconds: float) -> str:
+    if seconds < _IN_MINUTES:
         return f"{passed:.0f} of {seconds:.0f} s"
     return f"{passed / _MINUTE:.0f} of {seconds / _MINUTE:.0f} min"
 

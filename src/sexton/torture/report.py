@@ -9,9 +9,9 @@ from typing import Any
 
 from sexton.torture.faults.log import FILE
 
-# How a process may end by itself: killed by a task of its own; and refused by an absent server
-# while it was starting, for its supervisor to try again.
-_KILLED, _UNAVAILABLE = -9, 3
+# A process that finds no server is refused while it starts, for its supervisor to try again. Who
+# has been there for longer waits for the server to come back.
+STARTS_WITHIN = 60_000_000
 # What no process of the cluster may do, whatever befalls it.
 FINDINGS = ("fell", "did_not_end", "did_not_come_back")
 
@@ -40,26 +40,50 @@ async def _check(folder: Path) -> bytes:
 
 
 def events(folder: Path) -> dict[str, Any]:
-    """How many faults of each kind, those that could not be done, and who fell."""
+    """How many faults of each kind, those that came to nothing, and who fell."""
     kinds: Counter[str] = Counter()
     failed: list[dict[str, Any]] = []
+    waiting: set[int] = set()  # for a message, at which to cut
+    started: dict[str, int] = {}
     found: dict[str, list[dict[str, Any]]] = {each: [] for each in FINDINGS}
     for line in (folder / FILE).read_text().splitlines():
         event = json.loads(line)
         if event["event"] == "begin":
             kinds[event["fault"]] += 1
+            if event["fault"] == "message":
+                waiting.add(event["n"])
         elif event["event"] == "end" and "failed" in event["detail"]:
             failed.append({"n": event["n"], "fault": event["fault"], **event["detail"]})
-        elif event.get("what") == "fell" and event["detail"]["code"] not in (_KILLED, _UNAVAILABLE):
-            found["fell"].append(_told(event))
+            waiting.discard(event["n"])
+        elif event.get("what") == "tripped":
+            waiting.discard(event["detail"]["n"])
+        elif event.get("what") == "started":
+            started[event["target"]] = event["at"]
+        elif event.get("what") == "fell":
+            if not _may_fall(event, event["at"] - started.get(event["target"], 0)):
+                found["fell"].append(_told(event))
         elif event.get("what") in ("did not end", "did not come back"):
             found[event["what"].replace(" ", "_")].append(_told(event))
+    kinds.subtract(each["fault"] for each in failed)
+    kinds.subtract({"message": len(waiting)} if waiting else {})
     return {
-        "faults": sum(kinds.values()),
+        "faults": kinds.total(),
         "by_kind": dict(kinds.most_common()),
         "failed": failed,
+        "came_to_nothing": len(waiting),
         **found,
     }
+
+
+def _may_fall(event: dict[str, Any], age: int) -> bool:
+    """A worker whose task killed it, and whoever finds no server when it starts."""
+    match event["detail"]["code"]:
+        case -9:
+            return str(event["target"]).startswith("worker")
+        case 3:
+            return age < STARTS_WITHIN
+        case _:
+            return False
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,12 @@ from pathlib import Path
 from sexton.errors import ConfigurationError
 from sexton.torture.cast import Size
 
-# As runs had it, for each job: in the folder, in both servers' tables, and in the checker. Their
-# logs do not grow for ever.
+# As runs had it, for each job: in the folder, in both servers' tables, and in the checker.
 _WRITTEN, _STORED, _JUDGED = 3_100, 5_000, 3_100
-_LOGS = 1_000_000_000
+# Of each of the two servers: what `stand.pair` has it keep, and what comes before a checkpoint.
+_LOGS = 2 * 1_350_000_000
+# Of what is free: others write there too, and this is an estimate.
+_MOST = 0.9
 # What comes besides fires: enqueues, triggers, backfills.
 _BESIDES = 31.0
 _GB = 1e9
@@ -42,30 +43,31 @@ class Disk:
 
 def needs(seconds: float, size: Size, *, own_servers: bool) -> Needs:
     jobs = seconds * (size.fires_per_second + _BESIDES)
-    servers = jobs * _STORED + min(_LOGS, jobs * _STORED) if own_servers else 0
+    servers = jobs * _STORED + _LOGS if own_servers else 0
     return Needs(round(jobs * _WRITTEN), round(servers), round(jobs * _JUDGED))
 
 
-def make_sure(wanted: Needs, folder: Path) -> Iterator[str]:
+def make_sure(wanted: Needs, folder: Path) -> list[str]:
     """What somebody should know before; refuses what would fill a disk."""
     on_disk: Counter[Disk] = Counter()
     for place, bytes_ in ((folder, wanted.folder), (Path(tempfile.gettempdir()), wanted.servers)):
         with suppress(OSError):  # where nothing can be written: that is said better later
             on_disk[_disk(place)] += bytes_
     for disk, bytes_ in on_disk.items():
-        if bytes_ > disk.free:
+        if bytes_ > disk.free * _MOST:
             raise ConfigurationError(
                 f"this run would write about {_gb(bytes_)} to the disk of {disk.place}, which has "
                 f"{_gb(disk.free)} left: take fewer --seconds or --fires, another --folder, or "
                 "another TMPDIR"
             )
     memory = _memory()
-    if memory is not None and wanted.memory > memory / 2:
-        yield (
-            f"the verdict will want about {_gb(wanted.memory)} of memory, and this host has "
-            f"{_gb(memory)}; with --folder it can be given elsewhere: "
-            "python -m sexton.torture.check FOLDER"
-        )
+    if memory is None or wanted.memory <= memory / 2:
+        return []
+    return [
+        f"the verdict will want about {_gb(wanted.memory)} of memory, and this host has "
+        f"{_gb(memory)}; with --folder it can be given elsewhere: "
+        "python -m sexton.torture.check FOLDER"
+    ]
 
 
 def _disk(place: Path) -> Disk:

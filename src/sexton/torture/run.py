@@ -18,7 +18,7 @@ from sexton.torture.cast import LOOPBACK, Cast, Pace, Size
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
-from sexton.torture.progress import tell
+from sexton.torture.progress import telling
 from sexton.torture.stand import Process, Stand, StandError
 from sexton.torture.stand.clocks import apart, now_us
 from sexton.torture.stand.processes import Kind
@@ -171,14 +171,10 @@ class Run:
             if options.held:
                 await stack.enter_async_context(stand.sessions.hold())
             began = time.monotonic()
-            telling = asyncio.create_task(
-                tell(self._say, stand, log, schema=options.schema, seconds=options.seconds)
-            )
-            try:
+            seconds = options.seconds
+            async with telling(self._say, stand, log, schema=options.schema, seconds=seconds):
                 await inflictor.run(faults, began)
-                await asyncio.sleep(max(0.0, began + options.seconds - time.monotonic()))
-            finally:
-                telling.cancel()
+                await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
             await self._calm(stand)
 
     async def _calm(self, stand: Stand) -> None:

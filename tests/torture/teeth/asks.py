@@ -241,7 +241,8 @@ def an_acknowledged_redrive_never_was(run: Tampered) -> None:
 @found_by("acknowledged-survives")
 def an_acknowledged_cancel_of_a_job_never_was(run: Tampered) -> None:
     [someday] = run.all("job", payload="someday")
-    _ask(run, "cancel_job")["subject"] = someday["id"]
+    ask, ack = {**_ask(run, "cancel_job")}, {**_ack(run, "cancel_job")}
+    run.acks.extend([{**ask, "n": 999, "subject": someday["id"]}, {**ack, "n": 999}])
 
 
 @found_by("acknowledged-survives")
@@ -260,3 +261,14 @@ def a_schedule_has_another_policy_than_it_was_registered_with(run: Tampered) -> 
 def a_version_is_undone(run: Tampered) -> None:
     [row] = run.rows("schedule", name="edited")
     row["version"] -= 1
+
+
+@found_by("acknowledged-survives")
+def a_trigger_that_is_done_again(run: Tampered) -> None:
+    """Of two requests under one key the second should have been told of the first."""
+    _ask(run, "trigger")["again"] = 1
+
+
+@found_by("acknowledged-survives")
+def a_backfill_that_is_done_again(run: Tampered) -> None:
+    _ask(run, "backfill")["again"] = 1

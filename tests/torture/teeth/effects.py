@@ -12,6 +12,12 @@ def an_attempt_begins_while_the_one_before_is_at_work(run: Tampered) -> None:
     failed["at"] = second["at"] + SECOND
 
 
+@found_by("effects-apart")
+def a_claim_is_run_twice(run: Tampered) -> None:
+    """By a worker that was told of it twice; it is settled once."""
+    run.effects.extend([{**each} for each in run.effects_of(run.succeeded_at_once("quick"))])
+
+
 @found_by("effects-once")
 def an_effect_happens_twice(run: Tampered) -> None:
     lines = run.lines("dump/effect")
@@ -96,3 +102,17 @@ def a_delivery_that_is_not_signed(run: Tampered) -> None:
 def an_answer_with_a_job_of_another_tenant(run: Tampered) -> None:
     [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
     ask["tenant"] = "default"
+
+
+@found_by("tenants-apart")
+def a_tenant_ends_the_job_of_another(run: Tampered) -> None:
+    ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    ask["tenant"] = "acme"
+
+
+@found_by("tenants-apart")
+def a_tenant_is_heard_about_the_job_of_another(run: Tampered) -> None:
+    ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    trespass = {**ask, "n": 10**6, "verb": "trespass", "tenant": "acme"}
+    heard = {"at": ask["at"], "event": "ack", "n": 10**6, "answer": {"ended": False}}
+    run.acks.extend([trespass, heard])

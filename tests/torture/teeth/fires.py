@@ -103,6 +103,39 @@ def a_job_is_claimed_before_it_is_due(run: Tampered) -> None:
     claim["was"]["due"] = claim["at"] + 1
 
 
+# ── by the database's clock ─────────────────────────────────────────────────
+
+HOURS = 2 * 3600 * SECOND
+
+
+@found_by("none-early")
+def a_fire_is_decided_by_the_clock_of_a_host(run: Tampered) -> None:
+    run.fires("beat", decision="fired", kind="due")[2]["now"]["decided"] += HOURS
+
+
+@found_by("none-early")
+def fires_are_passed_over_by_the_clock_of_a_host(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", decision="coalesced")
+    gap["now"]["decided"] += HOURS
+
+
+@found_by("none-early")
+def a_retry_is_counted_from_the_clock_of_a_host(run: Tampered) -> None:
+    """The delay is right, and what it is counted from is not."""
+    job = run.retried()
+    [failed] = run.all("attempt", "I", job, outcome="failed")
+    failed["now"]["finished"] += HOURS
+    for each in run.all("job", "U", job):
+        if each["tx"] == failed["tx"]:
+            each["now"]["due"] += HOURS
+
+
+@found_by("none-early")
+def a_fired_job_is_put_off(run: Tampered) -> None:
+    job = run.fires("beat", decision="fired", kind="due")[2]["now"]["job"]
+    run.all("job", "I", job)[0]["now"]["due"] += HOURS
+
+
 # ── the rule in force ───────────────────────────────────────────────────────
 
 
@@ -119,6 +152,17 @@ def a_fire_by_the_rule_before_an_edit(run: Tampered) -> None:
     edit = run.all("schedule", "U", schedule, version=2)[0]
     after = [each for each in run.fires("edited", kind="due") if each["seq"] > edit["seq"]][1]
     after["now"]["scheduled"] -= (after["now"]["scheduled"] - old) % SECOND
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_that_is_committed_after_an_acknowledged_edit(run: Tampered) -> None:
+    """It was written before the edit, and its transaction stayed open until after the answer."""
+    [ask] = [each for each in run.acks if each.get("verb") == "update"]
+    [ack] = [each for each in run.acks if each["event"] == "ack" and each["n"] == ask["n"]]
+    edit = run.all("schedule", "U", run.schedule("edited"), version=2)[0]
+    before = [each for each in run.fires("edited", kind="due") if each["seq"] < edit["seq"]][-1]
+    [commit] = [each for each in run.all("commit") if each["tx"] == before["tx"]]
+    commit["at"] = ack["at"] + SECOND
 
 
 @found_by("by-the-rule-in-force")
@@ -158,6 +202,7 @@ def a_trigger_after_an_acknowledged_cancel(run: Tampered) -> None:
     # What the pause was acknowledged as, and how it ended, is another matter.
     run.drop("acks", lambda each: each["n"] in _asked(run, "pause", "resume", "backfill"))
     run.drop("dump/change", lambda each: each["tab"] == "gap" and each["id"] == schedule)
+    run.drop("dump/change", lambda each: each["tab"] == "backfill")
     run.drop("dump/change", lambda each: each["tab"] == "fire" and _is_passed(each, schedule))
 
 

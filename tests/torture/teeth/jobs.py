@@ -63,6 +63,30 @@ def a_task_runs_without_a_claim(run: Tampered) -> None:
     run.effects.append({**begin, "fence": 10**9})
 
 
+# ── ends ────────────────────────────────────────────────────────────────────
+
+
+@found_by("ends-have-reasons")
+def a_job_dies_with_attempts_left(run: Tampered) -> None:
+    for task in run.rows("tasks", task="dies"):
+        task["max_attempts"] += 1
+
+
+@found_by("ends-have-reasons")
+def a_job_dies_of_an_age_that_it_has_not(run: Tampered) -> None:
+    run.all("dead")[0]["now"]["reason"] = "expired"
+
+
+@found_by("ends-have-reasons")
+def a_job_dies_as_if_its_task_had_given_it_up(run: Tampered) -> None:
+    run.all("dead")[0]["now"]["reason"] = "permanent"
+
+
+@found_by("ends-have-reasons")
+def a_job_is_cancelled_that_nobody_asked_to_end(run: Tampered) -> None:
+    run.drop("acks", lambda each: each.get("verb") == "cancel_job")
+
+
 # ── nothing is lost ─────────────────────────────────────────────────────────
 
 

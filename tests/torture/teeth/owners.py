@@ -98,6 +98,16 @@ def a_worker_that_is_gone_renews_its_lease(run: Tampered) -> None:
     run.append("worker", "U", lost["id"], was, now, lost["at"] + SECOND)
 
 
+@found_by("no-stale-write")
+def a_worker_that_is_gone_claims(run: Tampered) -> None:
+    [claim] = run.claims(run.succeeded_at_once("quick"))
+    gone = claim["at"] - 3 * SECOND
+    left = {"id": claim["now"]["by"], "tab": "worker", "op": "U", "tx": claim["tx"] - 1}
+    left["was"] = {"lease": gone + SECOND, "renewed": gone, "gone": None}
+    left["now"] = {"lease": gone + SECOND, "gone": gone, "why": "left"}
+    run.changes.insert(run.changes.index(claim), {**claim, **left, "at": gone})
+
+
 # ── terms and epochs ────────────────────────────────────────────────────────
 
 

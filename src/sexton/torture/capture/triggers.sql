@@ -203,6 +203,20 @@ end $$;
 create trigger captured after insert or update or delete
     on sexton.fire for each row execute function torture.on_fire();
 
+-- When a transaction that fired is about to commit: once for each, and after everything else that it did.
+create function torture.on_commit() returns trigger
+language plpgsql security definer
+as $$
+begin
+    if current_setting('torture.commits', true) is distinct from pg_current_xact_id()::text then
+        perform set_config('torture.commits', pg_current_xact_id()::text, true);
+        insert into torture.change (tab, op) values ('commit', 'I');
+    end if;
+    return null;
+end $$;
+create constraint trigger commits after insert on sexton.fire
+    deferrable initially deferred for each row execute function torture.on_commit();
+
 create function torture.on_gap() returns trigger
 language plpgsql security definer
 as $$

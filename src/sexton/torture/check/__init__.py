@@ -13,7 +13,7 @@ standard library, so whoever made a mistake there does not make it again here. I
     folder      reads them               world       replays the changes, one after the other
     clocks      puts all on one clock    complete    says what there is not to be checked
     when, said  which instants a rule has
-    fires decided policy guards ownership lives holding effects asks rates starving tenants
+    fires decided policy guards ownership lives ends holding effects asks rates starving tenants
                 the invariants, each a class whose docstring is what it demands
     enqueued edits backfills             what was acknowledged, beside what there is
     liveness    how long things took     timeline    what happened around a violation

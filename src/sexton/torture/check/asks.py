@@ -1,7 +1,7 @@
 """What clients and operators were told, against what is there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sexton.torture.check.backfills import Backfills
 from sexton.torture.check.edits import differs, forgets
@@ -15,8 +15,9 @@ from sexton.torture.check.things import Schedule, Version
 from sexton.torture.check.when import Rule
 
 _ENQUEUES = ("enqueue", "enqueue_many")
-# What a statement saw may be over when it answers: a commit waits for the standby.
-SAW = 30 * SECOND
+# What a statement saw may be over when it answers: a commit waits for the standby, and longer while
+# PostgreSQL is in trouble.
+SAW, SAW_IN_TROUBLE = 2 * SECOND, 30 * SECOND
 
 
 class AcknowledgedSurvives(Invariant):
@@ -29,6 +30,7 @@ class AcknowledgedSurvives(Invariant):
         self._apart = CLOCKS + evidence.folder.clocks.doubt
         self._as_asked = AsAsked(evidence)
         self._triggered: dict[int, int] = {}  # schedule, by job
+        self._requests: dict[str, Counter[int]] = {"trigger": Counter(), "backfill": Counter()}
         self._versions: dict[tuple[int, int], Line] = {}  # of schedules, as they began
         self._backfills: dict[int, Line] = {}
         self._past = Backfills(evidence)
@@ -67,13 +69,20 @@ class AcknowledgedSurvives(Invariant):
         for ask in self.evidence.asks:
             if ask.verb in _ENQUEUES:
                 self._enqueue(ask, by_payload, asked)
-            elif ask.answer is not None:
-                self._written(ask, by_name.get((self._tenant(ask), ask.subject)))
+                continue
+            schedule = by_name.get((self._tenant(ask), ask.subject))
+            if schedule is not None and ask.verb in self._requests:
+                self._requests[ask.verb][schedule.id] += ask.again is None
+            if ask.answer is not None:
+                self._written(ask, schedule)
         for payload, most in asked.items():
             if len(by_payload[payload]) > most:
                 jobs = by_payload[payload]
                 what = f"{payload!r} was asked for {most} times, and made jobs {jobs}"
                 self.violated(what, self.world.jobs[jobs[-1]].created, job=jobs[-1])
+        self._no_more_than_asked("trigger", self._triggered.values())
+        rows = self._backfills.values()
+        self._no_more_than_asked("backfill", [each["schedule"] for each in rows])
         for line in self.evidence.folder.dump("population"):
             self._registered(line)
         self._stands_as_replayed()
@@ -124,12 +133,17 @@ class AcknowledgedSurvives(Invariant):
             what = f"{answered['payload_id']!r} was a duplicate of job {job.id}, which has"
             if job.key != wanted.get("key") or not self._as_asked.is_of(job, wanted["task"]):
                 self.violated(f"{what} another key", at, job=job.id)
-            elif job.ended is not None and job.ended + job.held < ask.began - SAW:
+            elif job.ended is not None and self._was_free(job.ended + job.held, ask.began):
                 self.violated(f"{what} let go of its key before", at, job=job.id)
         elif job.payload != answered["payload_id"] or job.created > at + self._apart:
             self.violated(f"{what}, which it is not", at, job=job.id)
         elif (wrong := self._as_asked.wrong(ask, job, wanted)) is not None:
             self.violated(f"{what}: {wrong}", at, job=job.id)
+
+    def _was_free(self, since: int, asked: int) -> bool:
+        """Whether a key was nobody's any more when somebody asked for it."""
+        trouble = self.evidence.server_in_trouble(since, asked)
+        return since < asked - self._apart - (SAW_IN_TROUBLE if trouble else SAW)
 
     def _settled(self, ask: Ask) -> str | None:
         outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]
@@ -156,6 +170,14 @@ class AcknowledgedSurvives(Invariant):
             if each["revived"] and (job is None or not job.redriven):
                 return f"job {each['id']} did not come back"
         return None
+
+    def _no_more_than_asked(self, verb: str, done: Iterable[int]) -> None:
+        """However often a request is sent under one key, it is done once."""
+        for schedule, times in Counter(done).items():
+            self.checked += 1
+            if times > (asked := self._requests[verb][schedule]):
+                what = f"{verb} was asked for {asked} times, and done {times} times"
+                self.violated(what, self.world.ended, schedule=schedule)
 
     # ── schedules ───────────────────────────────────────────────────────────
 

@@ -13,6 +13,12 @@ _TABLES = (
     *("schedule", "task", "tenant", "worker"),
 )
 _WORKLOAD = ("calendars", "population", "tasks")
+# In a run so long everything that is asked for is granted now and then.
+LONG = 600
+VERBS = {
+    *("add", "backfill", "cancel_job", "cancel_schedule", "enqueue", "enqueue_many", "pause"),
+    *("redrive", "resume", "trigger", "update"),
+}
 
 
 def cut_short(folder: Folder) -> Iterator[str]:
@@ -50,8 +56,19 @@ def not_checked(evidence: Evidence, invariants: Sequence[Invariant]) -> Iterator
             yield f"what should be in {name}/, which is empty"
     if not (folder.path / "faults.jsonl").exists():
         yield "what should be in faults.jsonl, which is missing"
+    begun = sum(each["event"] == "begin" for each in folder.faults)
+    if begun < run["planned"]:
+        yield f"what {run['planned'] - begun} faults would have done, which were planned"
+    for why, many in evidence.unclear.items():
+        yield f"{many} versions of schedules, which were not computed: {why}"
+    if run.get("seconds", 0) >= LONG and (refused := sorted(VERBS - _granted(evidence))):
+        yield f"{', '.join(refused)}: nobody was granted that, ever"
     if idle := [each.name for each in invariants if not each.checked]:
         yield f"{', '.join(idle)}: nothing happened that they are about"
+
+
+def _granted(evidence: Evidence) -> set[str]:
+    return {each.verb for each in evidence.asks if each.answer is not None}
 
 
 def _count(file: Path) -> int:

@@ -37,6 +37,8 @@ class EveryFireDecided(Invariant):
                 over = version.began_as == "paused" and version.until is not None
                 if version.began_as == "active" or over:
                     self._look_at(schedule, version)
+                if version.began_as == "paused" and version.ends is not None:
+                    self._has_ended(schedule, version, version.ends)
             self._is_waited_for(schedule)
 
     def _look_at(self, schedule: Schedule, version: Version) -> None:
@@ -68,6 +70,19 @@ class EveryFireDecided(Invariant):
         else:
             until = self.world.ended - SECOND
         return until if version.stops is None else min(until, version.stops)
+
+    def _has_ended(self, schedule: Schedule, pause: Version, ends: int) -> None:
+        """What is due after the end of a pause is not the pause's, however late that is noticed."""
+        self.checked += 1
+        by = self.evidence.settled_by
+        if pause.until is not None and pause.until > max(ends, pause.since):
+            late = (pause.until - ends) / SECOND
+            what = f"its pause, version {pause.n}, reached {late:.1f} s beyond its end"
+            self.violated(what, ends, schedule=schedule.id)
+        elif pause.until is None and pause.state == "paused" and by is not None and ends < by:
+            late = (self.evidence.stopped - ends) / SECOND
+            what = f"at the end it is still paused, {late:.1f} s after its pause was to end"
+            self.violated(what, ends, schedule=schedule.id)
 
     def _is_waited_for(self, schedule: Schedule) -> None:
         """What is next at the end must not be long overdue."""

@@ -13,14 +13,21 @@ LEAVES_WITHIN = 15 * SECOND
 
 
 class EffectsApart(Invariant):
-    """Effects of one job overlap only where a lease ran out, or a worker that left let it go.
+    """A claim is run once; effects of one job overlap only where a lease ran out or was let go.
 
-    Deliveries are left out: who has asked an endpoint knows nothing of what it still does.
+    By a worker that left, that is. Deliveries are left out: who has asked an endpoint knows
+    nothing of what it still does.
     """
 
     name = "effects-apart"
 
     def finish(self) -> None:
+        for fence, ran in self.evidence.ran.items():
+            self.checked += 1
+            job = self.world.jobs.get(ran.job)
+            if ran.begins > 1 and not (job is not None and job.task.startswith(DELIVERED)):
+                what = f"fence {fence} of job {ran.job} was run {ran.begins} times"
+                self.violated(what, ran.last, job=ran.job)
         for job in self.world.jobs.values():
             if len(job.claims) > 1 and not job.task.startswith(DELIVERED):
                 self._look_at(job)

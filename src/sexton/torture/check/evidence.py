@@ -1,7 +1,8 @@
 """What the invariants share: the world, who is who, which rule held, and what tasks did."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -60,10 +61,11 @@ class Trouble(NamedTuple):
 class Ran:
     """What the effect log says of one claim."""
 
-    __slots__ = ("begin", "end", "job", "last")
+    __slots__ = ("begin", "begins", "end", "job", "last")
 
     def __init__(self, job: int) -> None:
         self.job = job
+        self.begins = 0
         self.begin: int | None = None
         self.end: int | None = None
         self.last = 0
@@ -116,27 +118,39 @@ class Evidence:
     def _troubles(self) -> list[Trouble]:
         lines = self.folder.faults
         over = {each["n"]: each["at"] for each in lines if each["event"] == "end"}
-        return [
+        found = [
             Trouble(each["target"], each["at"], over.get(each["n"], _NEVER))
             for each in lines
             if each["event"] == "begin"
         ]
+        return sorted(found, key=lambda each: each.began)
 
     def server_in_trouble(self, first: int, last: int) -> bool:
         """Whether something was done to PostgreSQL in that time."""
         return self._in_trouble(("postgres",), first, last)
 
-    def node_in_trouble(self, node: int | None, first: int, last: int) -> bool:
-        """Whether something was done to this node, to all of them, or to PostgreSQL."""
-        member = self.world.nodes.get(node or 0)
-        name = "" if member is None else member.name
-        return self._in_trouble((name, "nodes", "everyone", "postgres"), first, last)
+    def all_in_trouble(self, first: int, last: int) -> bool:
+        """Whether something was done to PostgreSQL, the host, or all nodes in that time."""
+        return self._in_trouble(("postgres", "host", "nodes", "everyone"), first, last)
 
-    def _in_trouble(self, targets: tuple[str, ...], first: int, last: int) -> bool:
-        return any(
-            each.target in targets and each.began <= last and first <= each.ended
-            for each in self._troubles
-        )
+    def any_in_trouble(self, nodes: Iterable[int | None], first: int, last: int) -> bool:
+        """Whether something was done to one of these nodes."""
+        known = [self.world.nodes.get(each or 0) for each in nodes]
+        return self._in_trouble([each.name for each in known if each is not None], first, last)
+
+    def _in_trouble(self, targets: Collection[str], first: int, last: int) -> bool:
+        """Faults are in the order of their beginnings; none lasts for longer than the longest."""
+        troubles = self._troubles
+        nth = bisect_right(troubles, last, key=lambda each: each.began)
+        while nth and troubles[nth - 1].began >= first - self._longest:
+            nth -= 1
+            if troubles[nth].target in targets and first <= troubles[nth].ended:
+                return True
+        return False
+
+    @cached_property
+    def _longest(self) -> int:
+        return max((each.ended - each.began for each in self._troubles), default=0)
 
     def budget(self, task: str) -> Budget | None:
         """As the workload described it, or else as it was declared."""
@@ -180,7 +194,8 @@ class Evidence:
             ran = self.ran[line["fence"]] = Ran(line["job"])
         at, event = line["at"], line["event"]
         ran.last = max(ran.last, at)
-        if event == "begin" and (ran.begin is None or at < ran.begin):
-            ran.begin = at
+        if event == "begin":
+            ran.begins += 1
+            ran.begin = at if ran.begin is None else min(at, ran.begin)
         elif event == "end" and (ran.end is None or at < ran.end):
             ran.end = at

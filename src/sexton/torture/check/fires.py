@@ -1,10 +1,14 @@
 """Fires: one job each, none early, none by a rule that does not hold any more."""
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import Change, Line
+from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant, is_claim
 
 Fire = tuple[int, int, int]  # transaction, schedule, fire_at
+Said = tuple[int, int]  # a schedule, and which of its versions
+# A statement reads the clock when it begins, and may wait for a lock before it writes.
+WRITTEN_WITHIN = 30 * SECOND
 
 
 class OneJobPerFire(Invariant):
@@ -67,20 +71,46 @@ class OneJobPerFire(Invariant):
 
 
 class NoneEarly(Invariant):
-    """None early by the database's clock: neither a fire, nor a claim before its job is due."""
+    """None early by the database's clock: no fire and no claim; and no row tells another time."""
 
     name = "none-early"
 
     def on_fire(self, change: Change) -> None:
         now = change.now
-        if change.op == "D" or now["decision"] not in ("fired", "overlap", "quota"):
+        if change.op == "D":
+            return
+        self._by_the_clock("decided", now["decided"], change, schedule=change.id)
+        if now["decision"] not in ("fired", "overlap", "quota"):
             return
         self.checked += 1
         if now["kind"] != "trigger" and min(change.at, now["decided"]) < now["fire_at"]:
             early = now["fire_at"] - min(change.at, now["decided"])
             self.violated(f"it was fired {early} µs early", change.at, schedule=change.id)
 
+    def on_gap(self, change: Change) -> None:
+        if change.op == "I":
+            self._by_the_clock("decided", change.now["decided"], change, schedule=change.id)
+
+    def on_attempt(self, change: Change) -> None:
+        if change.op == "I":
+            self._by_the_clock("ended", change.now["finished"], change, job=change.id)
+
+    def _by_the_clock(self, what: str, said: int, change: Change, **whose: int) -> None:
+        self.checked += 1
+        if not change.at - WRITTEN_WITHIN <= said <= change.at + 1:
+            away = (said - change.at) / SECOND
+            self.violated(f"it was {what}, it says, {away:+.3f} s from now", change.at, **whose)
+
     def on_job(self, change: Change) -> None:
+        job, now = self.world.jobs.get(change.id), change.now
+        made = change.op == "I" and now["schedule"] is not None and job is None
+        let_go = change.op == "U" and job is not None and job.after is not None
+        if (made or let_go) and now["after"] is None and now["by"] is None:
+            self.checked += 1
+            if now["due"] > change.at + 1:
+                late = (now["due"] - change.at) / SECOND
+                what = f"job {change.id} could run at once, and is due in {late:.3f} s"
+                self.violated(what, change.at, job=change.id)
         if is_claim(change):
             self.checked += 1
             if change.at < change.was["due"]:
@@ -97,12 +127,20 @@ class ByTheRuleInForce(Invariant):
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
         self._late_triggers: list[tuple[int, int, int]] = []  # schedule, began, at
+        self._open: dict[int, list[Said]] = {}  # by whom fires are, until their transaction commits
+        self._last: dict[Said, int] = {}  # commit of a fire
+
+    def on_commit(self, change: Change) -> None:
+        for said in self._open.pop(change.tx, ()):
+            self._last[said] = change.at
 
     def on_fire(self, change: Change) -> None:
         schedule, now = self.world.schedules.get(change.id), change.now
         if schedule is None or change.op == "D":
             return
         version = schedule.current
+        if now["kind"] in ("due", "catch_up"):
+            self._open.setdefault(change.tx, []).append((schedule.id, version.n))
         if now["kind"] == "trigger":
             self.checked += 1
             if version.state == "cancelled":
@@ -140,6 +178,28 @@ class ByTheRuleInForce(Invariant):
         self.violated(what, change.at, job=change.now["job"], schedule=change.id)
 
     def finish(self) -> None:
+        self._after_an_answer()
+        self._after_a_cancel()
+
+    def _after_an_answer(self) -> None:
+        """Whoever was told of a version sees no fire by an earlier one committed after that."""
+        ids = {
+            (self.evidence.tenants.get(each.tenant), each.name): each.id
+            for each in self.world.schedules.values()
+        }
+        told: dict[int, list[tuple[int, int]]] = {}  # of schedules: when, of which version
+        for ask in self.evidence.asks:
+            version = (ask.answer or {}).get("version")
+            if version is not None and (id := ids.get((ask.tenant, ask.subject))) is not None:
+                told.setdefault(id, []).append((ask.answered_at or ask.at, version))
+        apart = CLOCKS + self.evidence.folder.clocks.doubt
+        for (id, n), committed in self._last.items():
+            self.checked += 1
+            if any(version > n and at + apart < committed for at, version in told.get(id, ())):
+                what = f"by its version {n} a fire was committed after another was acknowledged"
+                self.violated(what, committed, schedule=id)
+
+    def _after_a_cancel(self) -> None:
         """Who asks for a trigger while another cancels may be heard first; afterwards, no more."""
         acked: dict[tuple[str, object], list[int]] = {}
         for ask in self.evidence.asks:

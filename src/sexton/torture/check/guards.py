@@ -10,6 +10,8 @@ from sexton.torture.check.invariant import Invariant, is_claim
 CLOCKS = SECOND // 20
 # What a worker says of itself; a reaper says it of others, who must be gone.
 _ITS_OWN = "its worker lost its lease"
+# A claim does not wait for the row of its worker, so it may have begun before that one was gone.
+UNDER_WAY = 2 * SECOND
 # By a transaction of the task's own, and what it writes down comes after that.
 SETTLES_ITSELF = "transactional"
 DELIVERED = "http:"
@@ -39,6 +41,10 @@ class NoStaleWrite(Invariant):
             self.checked += 1
             if was["by"] is not None:
                 self.violated(f"job {job.id} was claimed while it ran", change.at, job=job.id)
+            worker = self.world.workers.get(change.now["by"])
+            if worker is not None and (worker.gone or change.at) < change.at - UNDER_WAY:
+                what = f"job {job.id} was claimed by worker {worker.name}, which was gone"
+                self.violated(what, change.at, job=job.id)
             return
         if change.op == "D" or change.now["by"] is None:
             self._ended[job.id] = (change.tx, was["by"])

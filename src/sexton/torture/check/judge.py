@@ -9,6 +9,7 @@ from sexton.torture.check.asks import AcknowledgedSurvives
 from sexton.torture.check.complete import cut_short, not_checked
 from sexton.torture.check.decided import EveryFireDecided
 from sexton.torture.check.effects import EffectsApart, EffectsOnce, IdempotencyKey
+from sexton.torture.check.ends import EndsHaveReasons
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.fires import ByTheRuleInForce, NoneEarly, OneJobPerFire
 from sexton.torture.check.folder import Change, Folder, Line
@@ -35,6 +36,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     OneOwner,
     TerminalIsTerminal,
     AttemptsInBounds,
+    EndsHaveReasons,
     EffectsApart,
     EffectsOnce,
     IdempotencyKey,
@@ -64,6 +66,7 @@ class Verdict:
         self.invariants = invariants
         self.figures: list[Figure] = live.figures()
         self.counts: dict[str, int] = live.counts()
+        self.decisions: dict[str, int] = dict(live.decisions.most_common())
         self.unclear = dict(evidence.unclear)
         self.not_checked = [*not_checked]
 

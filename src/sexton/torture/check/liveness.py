@@ -6,7 +6,7 @@ have, has no length either, and is counted as never.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -18,6 +18,9 @@ from sexton.torture.check.things import Job, Member
 
 # What a fault may still have had on its way when it began.
 UNDER_WAY = SECOND // 10
+# For so long nothing else may happen to a case that is to tell something. The same for all: if it
+# were until a case is over, the longest would be left out most.
+CLEAR = 10 * SECOND
 _BACK = ("up", "promoted")
 _NOBODY = ("outage",)
 _NOTHING = ("outage", "restart", "immediate", "kill9", "promote", "connections")
@@ -58,6 +61,12 @@ class Figure:
         return {"name": self.name, "means": self.means, **counts, **rounded}
 
 
+_FIRED = {
+    "due": "fired",
+    "catch_up": "caught up",
+    "backfill": "backfilled",
+    "trigger": "triggered",
+}
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
@@ -73,21 +82,26 @@ class Liveness:
         self._settled: list[int] = []
         self._owned: set[int] = set()  # by nodes that had a share
         self._taken: dict[int, int] = {}  # from which node, when
-        self._fired = self._decided = self._attempts = 0
+        self._attempts = 0
+        self.decisions: Counter[str] = Counter()  # of how many instants what was made
 
     def on_fire(self, change: Change) -> None:
         now = change.now
         if change.op == "D":
             return
-        self._decided += 1
         if now["decision"] != "fired":
+            self.decisions[now["decision"]] += 1
             return
-        self._fired += 1
+        self.decisions[_FIRED[now["kind"]]] += 1
         if now["kind"] in ("due", "catch_up"):
             self._lag[now["kind"]].append((change.at - now["fire_at"]) / SECOND)
         node = self.world.nodes.get(now["node"] or 0)
         if node is not None:
             self._fires[node.name].append(change.at)
+
+    def on_gap(self, change: Change) -> None:
+        if change.op == "I":
+            self.decisions[change.now["decision"]] += change.now["fires"] or 1
 
     def on_job(self, change: Change) -> None:
         if is_claim(change):
@@ -106,12 +120,12 @@ class Liveness:
             self._owned.add(change.id)
 
     def counts(self) -> dict[str, int]:
-        faults = {each["n"] for each in self.evidence.folder.faults if each["event"] == "begin"}
+        fired = sum(self.decisions[each] for each in _FIRED.values())
         return {
-            "faults": len(faults),
+            "faults": len(self._faults),
             "schedules": len(self.world.schedules),
-            "fires decided": self._decided,
-            "fires fired": self._fired,
+            "fires decided": self.decisions.total(),
+            "fires fired": fired,
             "jobs": len(self.world.jobs),
             "attempts": self._attempts,
         }
@@ -238,8 +252,8 @@ class Liveness:
         of: Fault | None = None,
         last_word: int | None = None,
     ) -> None:
-        """One case, unless something else happened to it, or to everybody, in that time, or since
-        it was heard of last. What has no end has none even when all was well again: never."""
+        """One case, unless something else happened to it, or to everybody, soon after, or since it
+        was heard of last. What has no end has none even when all was well again: never."""
         if last is None:
             if max(first, self.evidence.calm_since) + SETTLES_IN <= self._end:
                 figure.never += 1
@@ -249,7 +263,7 @@ class Liveness:
         began = first if last_word is None else min(first, last_word)
         for fault in self._faults:
             hits = fault.kind in unless or (of is not None and fault.target == of.target)
-            if hits and fault is not of and fault.began <= last and began <= fault.ended:
+            if hits and fault is not of and fault.began <= first + CLEAR and began <= fault.ended:
                 figure.left_out += 1
                 return
         figure.seconds.append((last - first) / SECOND)
@@ -261,13 +275,22 @@ class Liveness:
 
     @cached_property
     def _faults(self) -> list[Fault]:
+        """Those that were done: not what failed, nor a cut at a message that never came."""
         lines = self.evidence.folder.faults
-        over = {each["n"]: each["at"] for each in lines if each["event"] == "end"}
-        return [
-            Fault(each["fault"], each["target"], each["at"], over.get(each["n"], self.world.ended))
+        over = {each["n"]: each for each in lines if each["event"] == "end"}
+        tripped = {
+            each["detail"]["n"]
             for each in lines
-            if each["event"] == "begin"
-        ]
+            if each["event"] == "note" and each.get("what") == "tripped"
+        }
+        found = []
+        for each in lines:
+            end = over.get(each.get("n"), {"at": self.world.ended})
+            failed = "failed" in (end.get("detail") or {})
+            idle = each.get("fault") == "message" and each["n"] not in tripped
+            if each["event"] == "begin" and not failed and not idle:
+                found.append(Fault(each["fault"], each["target"], each["at"], end["at"]))
+        return found
 
 
 def _goes_on(job: Job) -> bool:

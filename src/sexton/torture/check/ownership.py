@@ -1,12 +1,15 @@
 """Who owns which partitions, and who leads."""
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import Change
+from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant
+
+# Several leases of a node.
+OWNED_WITHIN = 10 * SECOND
 
 
 class OneOwner(Invariant):
-    """A partition has one owner at a time, the cluster one leader; epochs and terms only grow."""
+    """A partition has one owner, not two and not none; a cluster one leader; terms only grow."""
 
     name = "one-owner"
 
@@ -16,6 +19,8 @@ class OneOwner(Invariant):
         self._epoch = 0
         self._term = 0
         self._tx = (0, 0)
+        self._hole: tuple[int, list[int]] | None = None  # since when which are nobody's
+        self._holes: list[tuple[int, list[int], int]] = []  # and until when
 
     def on_ownership(self, change: Change) -> None:
         if self._tx[0] != change.tx:
@@ -47,6 +52,16 @@ class OneOwner(Invariant):
                     self.violated(what, self._tx[1])
                 owners[each] = node
 
+        self._nobodys(self._tx[1], self.world.charge.owned_by_nobody())
+
+    def _nobodys(self, at: int, partitions: list[int]) -> None:
+        """A share that is taken is given, in one transaction: nobody has it if there is nobody."""
+        if partitions and self._epoch:
+            self._hole = self._hole or (at, partitions)
+        elif self._hole is not None:
+            self._holes.append((*self._hole, at))
+            self._hole = None
+
     def on_leader(self, change: Change) -> None:
         was, now = change.was, change.now
         self.checked += 1
@@ -65,3 +80,11 @@ class OneOwner(Invariant):
 
     def finish(self) -> None:
         self._look()
+        self._nobodys(self.evidence.stopped, [])
+        for since, partitions, until in self._holes:
+            until = min(until, self.evidence.stopped)
+            around = (since - OWNED_WITHIN, since + OWNED_WITHIN)
+            if until - since > OWNED_WITHIN and not self.evidence.all_in_trouble(*around):
+                seconds = (until - since) / SECOND
+                what = f"partition {partitions[0]} and {len(partitions) - 1} others were nobody's"
+                self.violated(f"{what} for {seconds:.1f} s", since)

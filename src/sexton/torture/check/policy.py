@@ -16,8 +16,12 @@ DUE_WITHIN = LATE_AFTER + 5 * SECOND
 # What was written is not seen before its commit, which waits for the standby: of 6,000 overlaps 81
 # were by a job whose end was written already, for at most 0.95 s. While PostgreSQL is in trouble a
 # commit may wait longer, and so does one that a task makes itself; but not for ever.
+# That excuses few: of those that rest on it alone there may be so many, of all of them.
 UNSEEN = 2 * SECOND
 SAW = 30 * SECOND
+ON_FAITH, FEWEST = 0.1, 50
+# What befell a node before an instant may still make it late: a lease that ends, a dead connection.
+DECIDED_LATE = 10 * SECOND
 
 End = tuple[int, int]  # when a job was deleted, and its fence
 
@@ -33,6 +37,7 @@ class ReasonsHold(Invariant):
         self._unsure: list[tuple[Change, int, list[int]]] = []  # of these fences so many must live
         self._over_until: dict[int, int | None] = {}  # tenants that are over their quota, or were
         self._passages = Passages(evidence)
+        self._overlapped = self._on_faith = 0
 
     def on_tenant(self, change: Change) -> None:
         if change.op == "U":
@@ -58,6 +63,17 @@ class ReasonsHold(Invariant):
         was_due = change.was["next"]
         if was_due is None or was_due > change.at - LATE_AFTER:
             self._say("it was taken for late, and was not late by more than ten seconds", change)
+        elif not self._had_a_reason(change.id, was_due):
+            self._say("it was late, and nothing had happened to whoever was to fire it", change)
+
+    def on_schedule(self, change: Change) -> None:
+        schedule = self.world.schedules.get(change.id)
+        if schedule is None or change.op != "U" or change.now["state"] != "quarantined":
+            return
+        self.checked += 1
+        current = schedule.current
+        if current.state != "quarantined" and self.evidence.rule(schedule, current) is not None:
+            self._say(f"it was quarantined for no reason: {change.now['reason']}", change)
 
     def on_fire(self, change: Change) -> None:
         schedule, now = self.world.schedules.get(change.id), change.now
@@ -91,8 +107,20 @@ class ReasonsHold(Invariant):
             ran = [self.evidence.ran[fence] for fence in fences if fence in self.evidence.ran]
             if sum(each.last >= change.at for each in ran) < wanted:
                 self._say("an overlap was recorded, and its jobs were over", change)
+        if self._on_faith > max(FEWEST, ON_FAITH * self._overlapped):
+            what = f"of {self._overlapped} overlaps {self._on_faith} were with jobs that had ended"
+            self.violated(what, self.world.ended)
         for change in self._passages.into_nothing():
             self._say("it was coalesced, and not into the fire after it", change)
+
+    def _had_a_reason(self, schedule: int, was_due: int) -> bool:
+        """Whether something was done to its owner, to the leader, or to all, when it was due."""
+        first, last = was_due - DECIDED_LATE, was_due + LATE_AFTER
+        if self.evidence.all_in_trouble(first, last):
+            return True
+        charge = self.world.charge
+        nodes = charge.owners(schedule, first, last) | charge.leaders(first, last)
+        return None in nodes or self.evidence.any_in_trouble(nodes, first, last)
 
     def _in_time(self, schedule: Schedule, change: Change) -> None:
         """What is due comes in time; what is late is what its policy makes of it."""
@@ -151,6 +179,8 @@ class ReasonsHold(Invariant):
         kinds = self.world.kinds
         lives = sum(kinds.get(id) != "backfill" for id in schedule.live)
         wanted, perhaps = most - lives, []
+        self._overlapped += 1
+        self._on_faith += wanted > 0
         for at, fence in self._ended.get(schedule.id, ()):
             if self._may_be_unseen(at, change.at):
                 wanted -= 1

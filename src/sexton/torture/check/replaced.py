@@ -7,9 +7,9 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.things import Job
 
-# By a statement after the fire: of 4,500 jobs the last was asked after 1.1 s. A connection that has
-# died is noticed late. If that statement is lost with its node, whoever leads asks instead, when
-# there is somebody again.
+# By a statement after the fire: of 4,500 jobs the last was asked after 1.1 s. If that is lost with
+# its node, whoever leads asks instead; so both have to be in trouble, or all are. A connection that
+# has died is noticed late, and there is nobody for a while after an outage.
 ASKED_WITHIN = 5 * SECOND
 NOTICED_WITHIN = 15 * SECOND
 ASKED_AT_LAST = 60 * SECOND
@@ -60,4 +60,9 @@ class Replacements:
 
     def _was_in_trouble(self, fire: Fire) -> bool:
         first, last = fire.at - NOTICED_WITHIN, fire.at + ASKED_WITHIN
-        return self._evidence.node_in_trouble(fire.node, first, last)
+        evidence = self._evidence
+        if evidence.all_in_trouble(fire.at - ASKED_WITHIN, last):
+            return True
+        leaders = evidence.world.charge.leaders(fire.at, last)
+        nobody_leads = None in leaders or evidence.any_in_trouble(leaders, first, last)
+        return nobody_leads and evidence.any_in_trouble([fire.node], first, last)

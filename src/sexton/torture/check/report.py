@@ -13,6 +13,9 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
     run = verdict.evidence.folder.run
     yield f"seed {run.get('seed')}, {run.get('seconds')} s, commit {run.get('commit') or '?'}"
     yield "   ".join(f"{many:,} {name}" for name, many in verdict.counts.items())
+    if verdict.decisions:
+        parts = " + ".join(f"{many:,} {name}" for name, many in verdict.decisions.items())
+        yield f"{sum(verdict.decisions.values()):,} fires decided = {parts}"
     yield from _places(verdict)
     yield ""
     yield f"{'invariant':<24}{'checked':>12}{'violations':>12}"
@@ -46,6 +49,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "replay": verdict.evidence.folder.replay,
         "clean": verdict.clean,
         "counts": verdict.counts,
+        "decisions": verdict.decisions,
         "violations": verdict.violations,
         "invariants": [
             {

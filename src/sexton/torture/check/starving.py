@@ -3,7 +3,8 @@
 import heapq
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
@@ -15,10 +16,11 @@ from sexton.torture.check.things import Job
 AGEING = 60 * SECOND
 # What nobody announced is found by a sweep, at worst so much later; locks are gone by then.
 UNSEEN = 60 * SECOND
-# While a tenant waits for as long as that, so many jobs of others were claimed.
+# While somebody waits for as long as that, so many jobs of others were claimed.
 OTHERS = 200
 
 Lane = tuple[str, int, str | None, str | None]  # queue, tenant; task and key if that is limited
+Turns = dict[Any, list[int]]  # when there were claims
 
 
 class Waited(NamedTuple):
@@ -90,7 +92,7 @@ class NothingStarves(Invariant):
                 self._waited[_lane(job)].append(Waited(rank, since, end, id))
         for lane, claims in self._claims.items():
             self._in_order(claims, self._waited[lane])
-        self._tenants()
+        self._turns()
         self._left_behind()
         self._counted()
 
@@ -111,27 +113,32 @@ class NothingStarves(Invariant):
                 what = f"job {job} was claimed before job {first.job}, which had waited for"
                 self.violated(f"{what} {(at - first.since) / SECOND:.0f} s", at, job=first.job)
 
-    def _tenants(self) -> None:
-        """A tenant that waits has its turn, whatever others have to do in the same queue."""
-        by_queue: dict[str, list[int]] = defaultdict(list)
-        by_lane = {lane: sorted(at for at, _, _ in each) for lane, each in self._claims.items()}
-        for lane, times in by_lane.items():
-            by_queue[lane[0]] += times
-        for times in by_queue.values():
+    def _turns(self) -> None:
+        """Who waits has its turn: a tenant whatever others have to do in the same queue, and a
+        queue whatever there is to do in others."""
+        tenants: Turns = {
+            lane: sorted(at for at, *_ in each) for lane, each in self._claims.items()
+        }
+        queues: Turns = defaultdict(list)
+        for lane, times in tenants.items():
+            queues[lane[0]] += times
+        for times in queues.values():
             times.sort()
+        everything = sorted(at for times in queues.values() for at in times)
         for lane, waited in self._waited.items():
             if lane[2] is not None:
                 continue  # a limit may be full
-            own, all_ = by_lane.get(lane, []), by_queue[lane[0]]
+            of_lane, of_queue = tenants.get(lane, []), queues.get(lane[0], [])
             for each in waited:
-                last = each.until
-                first = last - UNSEEN
-                if each.since > first or bisect_right(own, last) > bisect_left(own, first):
+                if each.until - each.since <= UNSEEN:
                     continue
                 self.checked += 1
-                if bisect_left(all_, last) - bisect_left(all_, first) > OTHERS:
+                if _passed_over(each, of_lane, of_queue):
                     what = f"job {each.job} waited while only jobs of other tenants were claimed"
-                    self.violated(what, last, job=each.job)
+                    self.violated(what, each.until, job=each.job)
+                elif _passed_over(each, of_queue, everything):
+                    what = f"job {each.job} waited while only jobs of other queues were claimed"
+                    self.violated(what, each.until, job=each.job)
 
     def _left_behind(self) -> None:
         """At the end: who waits for nobody, or for a job that is no more, or has a worker that is
@@ -183,6 +190,17 @@ class NothingStarves(Invariant):
                 self.checked += 1
             if run.get(name):
                 self.violated(f"{run[name]} {what} at the end", self.evidence.stopped)
+
+
+def _passed_over(waited: Waited, own: list[int], all_: list[int]) -> bool:
+    """Whether there was a minute of its wait, or more, in which many others were claimed, and none
+    of its own kind; its own claim is at the end of that."""
+    among = own[bisect_right(own, waited.since) : bisect_left(own, waited.until)]
+    for first, last in pairwise([waited.since, *among, waited.until]):
+        others = bisect_left(all_, last) - bisect_right(all_, first)
+        if last - first > UNSEEN and others > OTHERS * (last - first) // UNSEEN:
+            return True
+    return False
 
 
 def _stays_ready(change: Change) -> bool:

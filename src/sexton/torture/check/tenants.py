@@ -3,6 +3,9 @@
 from sexton.torture.check.folder import Ask, Change, Line
 from sexton.torture.check.invariant import Invariant, is_claim
 
+# A request of one tenant about something of another.
+TRESPASS = "trespass"
+
 
 class TenantsApart(Invariant):
     """Nothing crosses tenants: jobs, attempts, workers, deliveries, answers keep to their own."""
@@ -65,6 +68,9 @@ class TenantsApart(Invariant):
 
     def finish(self) -> None:
         for ask in self.evidence.asks:
+            if ask.verb == TRESPASS:
+                self._trespass(ask)
+                continue
             for id in _jobs_of(ask):
                 job = self.world.jobs.get(id)
                 if job is None:
@@ -74,12 +80,22 @@ class TenantsApart(Invariant):
                     what = f"{ask.verb} for {ask.tenant!r} was answered with job {id} of another"
                     self.violated(what, ask.answered_at or ask.at, job=id)
 
+    def _trespass(self, ask: Ask) -> None:
+        self.checked += 1
+        if ask.answer is not None:
+            what = f"{ask.tenant!r} was heard about job {ask.subject}, which is another's"
+            self.violated(what, ask.answered_at or ask.at, job=ask.subject)
+
 
 def _jobs_of(ask: Ask) -> list[int]:
-    """The jobs that an answer names."""
-    answer = ask.answer or {}
+    """The jobs that an answer names, or that it is about."""
+    if ask.answer is None:
+        return []
+    answer = ask.answer
     listed = answer.get("jobs") if isinstance(answer.get("jobs"), list) else []
     found = [each["id"] for each in listed or () if isinstance(each, dict) and "id" in each]
     if isinstance(answer.get("job"), int):
         found.append(answer["job"])
+    if isinstance(ask.subject, int):
+        found.append(ask.subject)
     return found

@@ -101,8 +101,8 @@ class Version:
     """What a schedule said from one instant to another."""
 
     __slots__ = (
-        *("anchor", "at", "began_as", "n", "payload", "policy", "reason", "rule", "said"),
-        *("since", "state", "stops", "tx", "until"),
+        *("anchor", "at", "began_as", "ends", "n", "payload", "policy", "reason", "rule"),
+        *("said", "since", "state", "stops", "tx", "until"),
     )
 
     def __init__(self, change: Change) -> None:
@@ -114,6 +114,7 @@ class Version:
         self.began_as: str = now["state"]
         self.state: str = now["state"]
         self.reason: str | None = now["reason"]
+        self.ends: int | None = now["until"]  # of a pause that ends by itself
         self.said: Line = now["said"]
         self.payload: Line = now["payload"]
         self.anchor: int = now["anchor"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from sys import intern
 
+from sexton.torture.check.charge import Charge
 from sexton.torture.check.folder import Change, Line
 from sexton.torture.check.things import Job, Member, Schedule, Settled
 
@@ -19,6 +20,7 @@ class World:
         self.kinds: dict[int, str] = {}  # of fires, by the job that they made
         self.began = self.ended = 0
         self._early: dict[int, Change] = {}  # where schedules stand that are not there yet
+        self.charge = Charge()
         self._handlers: dict[str, Callable[[Change], None]] = {
             "job": self._job,
             "attempt": self._attempt,
@@ -29,6 +31,8 @@ class World:
             "worker": self._worker,
             "node": self._node,
             "task": self._task,
+            "ownership": self.charge.share,
+            "leader": self.charge.leads,
         }
 
     def apply(self, change: Change) -> None:

@@ -217,7 +217,7 @@ class Inflictor:
         await proxies.arm(name, Trip(k, how, _SIDES[side], ready=True))  # type: ignore[arg-type]
         with suppress(TimeoutError, Superseded):
             tripped = await proxies.tripped(name, timeout=planned.for_s)
-            self._log.note("tripped", name, n=planned.n, at=tripped.at, type=tripped.type)
+            self._log.note("tripped", name, n=planned.n, nth=tripped.at, type=tripped.type)
             if how == "blackhole":
                 await asyncio.sleep(planned.for_s)
         if self._armed.get(name) == planned.n:

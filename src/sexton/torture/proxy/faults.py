@@ -37,7 +37,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class HalfOpen:
-    """Nobody is told that the other side has gone; what is sent there disappears."""
+    """Nobody is told that the other side has gone, ever; what is sent there disappears."""
 
 
 @dataclass(frozen=True)

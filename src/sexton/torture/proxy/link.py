@@ -46,7 +46,7 @@ class Link:
         self._connecting: asyncio.Task[None] | None = None
         self._losing: bool | None = None  # the reply is to be lost; true: what asks for it has gone
         self._withheld: list[bytes] | None = None
-        self._untold: list[tuple[Way, How]] = []  # ends that nobody was told of
+        self._half_open = False  # one side has gone, and the other will never be told
         self._asked = ""  # the statement that it is at
         self._concerns: Trip | None = None  # has sent a statement that this trip is about
         self.on_subject = False  # and is at it just now
@@ -130,10 +130,10 @@ class Link:
         way = self.up if end is self.client else self.down
         if end is self.client and self.listener.frozen:
             self.close("fin")  # its process was killed at the message that we hold
+        elif self._half_open:
+            self.close(how)
         elif isinstance(self.listener.fault, HalfOpen):
-            self._untold.append((way, how))
-            if len(self._untold) == 2:
-                self.close(how)
+            self._half_open = True
         elif self._losing is not None:
             self.close("reset")
         else:
@@ -172,10 +172,6 @@ class Link:
         self.down.blocked = frozen or (isinstance(fault, Blackhole) and fault.down)
         if not isinstance(fault, LoseReply):
             self._give_back()
-        if not isinstance(fault, HalfOpen):
-            untold, self._untold = self._untold, []
-            for way, how in untold:
-                way.push(how)
         self.up.pump()
         self.down.pump()
 

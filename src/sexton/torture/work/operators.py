@@ -13,6 +13,7 @@ common; `alone` in the body of a request says which. Beside that the body has, b
     backfill    {from_us, to_us, rate}
     redrive     {ids}
     resume, cancel_schedule, cancel_job     nothing
+    trespass    nothing: cancel_job with the key of another tenant, which must be refused
 
 The subject is a schedule's name or a job's id. `rev` of a payload is the instant of the request
 that made it say so. Answers are {version, state, since_us}, as the schedule stood after it; {job}
@@ -56,6 +57,8 @@ VERBS = {
 MOST_PAUSED, MOST_CANCELLED = 0.06, 0.03
 TRIES, FIRST_REST, LONGEST_REST = 8, 0.2, 2.0
 LONGEST_BACKFILL = 60 * SECOND
+# Of what an operator does to jobs through the API, so much is none of its business.
+TRESPASSES = 0.2
 
 
 class Operator:
@@ -196,13 +199,22 @@ class Operator:
         if not found:
             return
         tenant, id = random.choice(found)
-        if verb == "cancel_job":
+        if self._hand.via == "api" and random.random() < TRESPASSES:
+            await self._trespass(tenant, id)
+        elif verb == "cancel_job":
             work = partial(self._hand.cancel_job, tenant, id)
             await self._request(verb, tenant, id, {}, work)
         else:
             ids = sorted({each for owner, each in found if owner == tenant})[: random.randint(1, 5)]
             work = partial(self._hand.redrive, tenant, ids)
             await self._request(verb, tenant, None, {"ids": ids}, work)
+
+    async def _trespass(self, owner: Tenant, id: int) -> None:
+        """With the key of one tenant at the job of another: there is nothing of that number."""
+        others = sorted({*self._access.tenants} - {owner.name})
+        other = self._access.tenants[self._random.choice(others)]
+        work = partial(self._hand.cancel_job, other, id)
+        await self._request("trespass", other, id, {}, work)
 
     # ── asking ──────────────────────────────────────────────────────────────
 
