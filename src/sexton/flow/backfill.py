@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sexton.domain.backfill import Era, past_fires
@@ -37,7 +37,8 @@ class _Pace:
 class Backfiller:
     """Goes on with every backfill, each at its own rate."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._paces: dict[int, _Pace] = {}
         self._after = 0  # the last one that had its turn
 
@@ -88,7 +89,7 @@ class Backfiller:
         return fired
 
     def _refilled(self, backfill: OpenBackfill) -> _Pace:
-        now = time.monotonic()
+        now = self._clock()
         pace = self._paces.get(backfill.id)
         if pace is None:
             pace = self._paces[backfill.id] = _Pace(1.0, now)
