@@ -1,7 +1,9 @@
 """A fire while jobs of its schedule live: judged by those jobs, in the fire's own statement."""
 
 import asyncio
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -10,9 +12,10 @@ import pytest
 from sexton import Sexton
 from sexton.domain.job import Claim
 from sexton.domain.outcome import Cancelled, Failed
+from sexton.errors import Unavailable
 from sexton.flow import reap, replace
 from sexton.flow.fire import Firer
-from sexton.store import Store
+from sexton.store import Line, Store
 from sexton.store.connection import Address
 from sexton.store.pause import wait
 
@@ -558,6 +561,118 @@ async def test_who_stays_locked_is_left_to_the_leader(address: Address) -> None:
         assert await asked(node) == [job]
 
 
+async def is_slow(node: Hands, job: int, seconds: float) -> None:
+    """A trigger of the user's own, which takes its time over one job."""
+    await node.rows(
+        "create function linger() returns trigger language plpgsql "
+        f"as $$ begin perform pg_sleep({seconds}); return new; end $$"
+    )
+    await node.rows(
+        "create trigger linger before update on sexton.job "
+        f"for each row when (old.id = {job}) execute function linger()"
+    )
+
+
+@asynccontextmanager
+async def hasty(address: Address, node: Hands) -> AsyncIterator[replace.Replacer]:
+    """A leader's, which gives up on an answer soon."""
+    line = Line(dataclasses.replace(address, patience=0.5))
+    try:
+        yield replace.Replacer(Store(line, "sexton", node.clock))
+    finally:
+        await line.close()
+
+
+async def test_replaced_jobs_that_take_too_long_together_are_asked_all_the_same(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replace, "AT_ONCE", 4)
+    async with hands(address) as node, hasty(address, node) as replacer:
+        jobs = await running(node, 9)
+        await is_slow(node, jobs[1], 1.5)
+        dies(node)
+        await node.fire_until(node.at(1))
+        while await asked(node) != jobs:
+            with suppress(Unavailable):
+                await replacer.ask_the_rest()
+            await asyncio.sleep(0.05)  # nobody hears of it when it is done after all
+        await replacer.ask_the_rest()
+        assert await written_down(node) == []
+
+
+async def test_a_replaced_job_that_takes_too_long_by_itself_holds_up_no_other(
+    address: Address, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(replace, "AT_ONCE", 1)
+    async with hands(address) as node, hasty(address, node) as replacer:
+        jobs = await running(node, 3)
+        await is_slow(node, jobs[1], 3600)
+        dies(node)
+        await node.fire_until(node.at(1))
+        with pytest.raises(Unavailable):
+            await replacer.ask_the_rest()
+        await node.rows(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where wait_event = 'PgSleep' and datname = current_database()"
+        )
+        assert await replacer.ask_the_rest() == 1
+        assert await asked(node) == [jobs[0], jobs[2]]
+        assert await written_down(node) == [jobs[1]]
+        [said] = [each.message for each in caplog.records if each.name == "sexton.replace"]
+        assert f"job {jobs[1]} is to be replaced, and cannot be asked to end" in said
+
+
+async def test_who_was_asked_although_nobody_heard_of_it_is_not_asked_again(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        jobs = await running(node, 2)
+        dies(node)
+        await node.fire_until(node.at(1))
+        await node.store.jobs.cancel(jobs[:1])  # and then it died
+        assert await node.store.due.to_ask(jobs) == jobs[1:]
+        assert await node.replacer.ask_the_rest() == 1
+        assert await written_down(node) == []
+
+
+async def test_what_is_wrong_with_a_table_is_no_jobs_fault(
+    address: Address, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is a right that was taken back, or a disk that is full: all of them wait."""
+    async with hands(address) as node:
+        jobs = await running(node, 4)
+        dies(node)
+        await node.fire_until(node.at(1))
+        await node.rows("alter table sexton.cancel_request rename to elsewhere")
+        with pytest.raises(asyncpg.UndefinedTableError):
+            await node.replacer.ask_the_rest()
+        await node.rows("alter table sexton.elsewhere rename to cancel_request")
+        assert [each for each in caplog.records if each.name == "sexton.replace"] == []
+        assert await node.replacer.ask_the_rest() == len(jobs), "as soon as it may"
+
+
+async def test_who_is_redriven_while_others_are_waited_for_is_not_asked(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hands(address) as node:
+        jobs = await running(node, 2)
+        await refuses(node, jobs[0])
+        dies(node)
+        await node.fire_until(node.at(1))
+        cancel = node.store.jobs.cancel
+
+        async def meanwhile(ids: Sequence[int]) -> dict[int, int | None]:
+            try:
+                return await cancel(ids)
+            finally:
+                monkeypatch.setattr(node.store.jobs, "cancel", cancel)
+                await node.rows("update sexton.job set attempts_before = 1 where id = $1", jobs[1])
+
+        monkeypatch.setattr(node.store.jobs, "cancel", meanwhile)
+        assert await node.replacer.ask_the_rest() == 0
+        assert await asked(node) == []
+
+
 # ── whom nobody wants replaced, or not any more ─────────────────────────────
 
 
@@ -620,7 +735,8 @@ async def test_two_askers_cross_out_the_same_without_waiting_for_each_other(
         await node.store.jobs.cancel(jobs[:1])
         await stalled.source.fetch("begin")
         await stalled.due.cross_out(jobs)
-        assert await node.replacer.ask_the_rest() == 2
+        assert await node.replacer.ask_the_rest() == 1
+        assert await asked(node) == jobs
         await stalled.source.fetch("rollback")
         assert await written_down(node) == jobs[:1], "the one that it had begun to cross out"
         await node.replacer.ask_the_rest()

@@ -17,7 +17,7 @@ from sexton.flow.decide import Decisions, decide_due_in_turns
 from sexton.flow.rules import Rules
 from sexton.flow.shares import Shares
 from sexton.store import Store
-from sexton.store.connection import say
+from sexton.store.connection import ITS_FAULT, say
 from sexton.store.due import Batch, DueRow, Fired, Guard
 
 log = logging.getLogger("sexton.fire")
@@ -30,13 +30,6 @@ BATCH = 2000
 READ = 4096
 LOOK_FOR_TENANTS_EVERY = 5.0
 
-# What a schedule can be to blame for. A full disk or a grant that was taken back is nobody's fault:
-# it is waited for, like a server that is away.
-_ITS_FAULT = (
-    asyncpg.DataError,
-    asyncpg.IntegrityConstraintViolationError,
-    asyncpg.PLPGSQLError,  # a trigger of the user's own
-)
 # A schedule that somebody has locked is looked at again after this long, and not waited for.
 LOCKED_FOR = 0.25
 
@@ -141,7 +134,7 @@ class Firer:
             if not 0 < len(free) < len(batch):
                 raise
             return await self.fire(guard, free, kind)  # the others as soon as they are let go
-        except _ITS_FAULT as error:
+        except ITS_FAULT as error:
             if len(batch) > 1:
                 first, second = batch.halves()
                 one = await self.fire(guard, first, kind)

@@ -76,6 +76,13 @@ _COLLIDED = (
     asyncpg.LockNotAvailableError,
     asyncpg.QueryCanceledError,
 )
+# What a row that is written can be to blame for. A full disk or a grant that was taken back is
+# nobody's fault: it is waited for, like a server that is away.
+ITS_FAULT = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.PLPGSQLError,  # a trigger of the user's own
+)
 _REFUSED = (
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidAuthorizationSpecificationError,
