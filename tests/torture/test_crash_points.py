@@ -24,7 +24,7 @@ GROUPS = [
     ["fire", "first_fire", "catch_up", "heartbeat"],
     ["claim", "limit", "renew", "settle"],
     ["answer", "transaction", "retry", "reap"],
-    ["handover", "takeover", "balance"],
+    ["handover", "takeover", "balance", "replace"],
 ]
 
 # For each invariant: a state that it must not accept.
@@ -63,6 +63,8 @@ SABOTAGE = {
     "insert into crash.settled (job_id, fence) values (1, 6)",
     "every_claim_settled": "insert into crash.claimed (job_id, fence, attempt) values (1, 6, 1)",
     "no_key_left": "insert into sexton.held_key (task, key, job_id) values ('t', 'k', 1)",
+    "replaced_are_asked": JOB
+    + "insert into sexton.replaced (job_id, attempts_before) values (1, 0)",
     "effects_with_their_settlement": ATTEMPT
     % 1
     + "insert into crash.expected_job values (1, true);"

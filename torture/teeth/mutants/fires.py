@@ -128,6 +128,19 @@ MUTANTS = (
         begins=10,
     ),
     Mutant(
+        "a replacement that only who fired can ask for",
+        "Trusts the node that fired to ask, and has nobody look whether it lived to do so.",
+        [
+            Change(
+                "flow/replace.py",
+                "        while jobs := await self._store.due.replaced(last, self._at_once):\n",
+                "        while jobs := ():\n",
+            )
+        ],
+        crash=("replace",),
+        ways=("kill",),
+    ),
+    Mutant(
         "a pause that lasts until it is noticed",
         "Ends a pause when somebody comes by, and not as of its end.",
         [

@@ -73,6 +73,22 @@ with taken as (
 )
 delete from crash.expected_fire using taken where expected_fire.schedule_id = taken.schedule_id
 """
+AGAIN = """
+with moved as (
+    update sexton.due
+    set next_fire_at = clock_timestamp() + make_interval(secs => $1), stamp = stamp + 1
+    returning schedule_id, next_fire_at
+),
+expected as (
+    insert into crash.expected_fire (schedule_id, fire_at)
+    select schedule_id, next_fire_at from moved
+)
+select pg_notify('sexton.wake', 'schedule')::text
+"""
+REPLACED = """
+select not exists (select from sexton.replaced)
+    and (select count(*) = count(distinct schedule_id) from sexton.job)
+"""
 QUIET = """
 select not exists (
     select from pg_stat_activity
@@ -194,10 +210,14 @@ class Stage:
         tasks, payloads, keys = zip(*jobs, strict=True)
         await self.sql.fetch(ENQUEUE, tasks, [json.dumps(each) for each in payloads], keys)
 
-    async def schedule(self, seconds: float, count: int = 2) -> None:
+    async def schedule(self, seconds: float, count: int = 2, **policy: str) -> None:
         """Schedules that fire once, so many seconds from now; all of them shall."""
-        rule = self.app.schedules.spec("s", "quick", every="1h").terms.text
+        rule = self.app.schedules.spec("s", "quick", every="1h", **policy).terms.text
         await self.sql.fetch(_schedules(), count, seconds, rule)
+
+    async def again(self, seconds: float) -> None:
+        """They shall once more, so many seconds from now, as if their rule had said so."""
+        await self.sql.fetch(AGAIN, seconds)
 
     async def take_back(self) -> None:
         """The newest schedule, unless it has fired: as an edit would, but nobody is told."""
@@ -242,6 +262,10 @@ class Stage:
     async def fired(self) -> bool:
         """Every schedule that is expected has, once it is due."""
         return await self.so(FIRED)
+
+    async def replaced(self) -> bool:
+        """Of every schedule one job lives, and nobody has to ask another to end."""
+        return await self.so(REPLACED)
 
     async def until_quiet(self) -> None:
         """Until nothing is at work in the database, a few looks in a row."""

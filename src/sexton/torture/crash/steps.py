@@ -134,6 +134,23 @@ async def _a_catching_node(stage: Stage) -> None:
     await stage.until("it is caught up", stage.fired)
 
 
+async def _a_replacing_node(stage: Stage) -> None:
+    """Jobs of its schedules wait, for there is no worker; it has replaced others before."""
+    await _a_node(stage)
+    await stage.schedule(0.05, 2, overlap="replace")
+    await stage.until("they have fired", stage.fired)
+    await _replaced_soon(stage)
+    await stage.until("they have been replaced", lambda: _fired_and_replaced(stage))
+
+
+async def _replaced_soon(stage: Stage) -> None:
+    await stage.again(0.1)
+
+
+async def _fired_and_replaced(stage: Stage) -> bool:
+    return await stage.fired() and await stage.replaced()
+
+
 async def _soon(stage: Stage) -> None:
     await stage.schedule(0.1)
 
@@ -216,6 +233,11 @@ STEPS = {
         Step(
             *("catch_up", "node", ("mark_late", "late", "fire"), 4),
             *(_a_catching_node, _a_late_schedule, _fired),
+        ),
+        Step(
+            *("replace", "node"),
+            *(("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out"), 5),
+            *(_a_replacing_node, _replaced_soon, _fired_and_replaced),
         ),
         Step("claim", "worker", ("claim",), 2, _a_worker, _some_jobs, _ended),
         Step("limit", "worker", ("claim_limited",), 2, _a_worker, _limited_jobs, _ended),
