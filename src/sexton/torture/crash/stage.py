@@ -210,7 +210,7 @@ class Stage:
         tasks, payloads, keys = zip(*jobs, strict=True)
         await self.sql.fetch(ENQUEUE, tasks, [json.dumps(each) for each in payloads], keys)
 
-    async def schedule(self, seconds: float, count: int = 2, **policy: str) -> None:
+    async def schedule(self, seconds: float, count: int = 2, **policy: Any) -> None:
         """Schedules that fire once, so many seconds from now; all of them shall."""
         rule = self.app.schedules.spec("s", "quick", every="1h", **policy).terms.text
         await self.sql.fetch(_schedules(), count, seconds, rule)

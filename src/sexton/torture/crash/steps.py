@@ -13,6 +13,7 @@ VICTIM = "victim"
 STANDBY = "standby"
 INSERT = "insert into crash"
 SUCCEED = "select * from sexton.succeed"
+REPLACE = ("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out")
 ENOUGH = 60  # characters tell every statement from the others
 Do = Callable[[Stage], Coroutine[Any, Any, None]]
 Look = Callable[[Stage], Awaitable[bool]]
@@ -235,8 +236,7 @@ STEPS = {
             *(_a_catching_node, _a_late_schedule, _fired),
         ),
         Step(
-            *("replace", "node"),
-            *(("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out"), 5),
+            *("replace", "node", REPLACE, 5),
             *(_a_replacing_node, _replaced_soon, _fired_and_replaced),
         ),
         Step("claim", "worker", ("claim",), 2, _a_worker, _some_jobs, _ended),
