@@ -1,105 +1,12 @@
 """Policies of schedules: histories by hand, on both sides of each of the checker's bounds."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sexton.torture.check import judge
-
-from .by_hand import BEGINS, SECOND, Line, Run
-
-EVERY = 10  # seconds
-OWNER = {"owner": 1, "epoch": 1, "term": 1, "leader": 1, "leader_term": 1}
-
-
-class Story(Run):
-    """One schedule of every ten seconds, and its jobs."""
-
-    version = 0
-
-    def begin(self, at: float = 0, **said: Any) -> None:
-        """The schedule, or its next version."""
-        self.version += 1
-        anchor = "2026-09-21T14:13:20+00:00"  # BEGINS
-        now = {
-            **{"tenant": 1, "name": "s", "version": self.version, "since": self.at(at)},
-            **{"state": said.pop("state", "active"), "reason": None, "until": None},
-            **{"anchor": BEGINS, "task": "t", "max_fires": None, "payload": {}},
-            "said": {"every": EVERY, "anchor": anchor, **said},
-        }
-        self.change(at, "schedule", "I" if self.version == 1 else "U", 1, now=now)
-
-    def move(self, at: float, next: float, *, late: bool = False) -> None:
-        stands = {"stamp": 1, "late": False, "scheduled": None, "left": None, "last": None}
-        was = {"next": 0, "stamp": 1, "late": late}
-        now = {**stands, "next": self.at(next), "tenant": 1}
-        self.change(at, "due", "U", 1, was=was, now=now)
-
-    def fire(self, scheduled: float, at: float | None = None, **given: Any) -> None:
-        """With its job, if it is fired; all in one transaction, in which the schedule moves on."""
-        at = scheduled if at is None else at
-        given = {"decision": "fired", "kind": "due", **given}
-        after, job = given.pop("after", None), given.pop("job", None)
-        if given["kind"] in ("due", "catch_up"):
-            self.move(at, scheduled + EVERY, late=given["kind"] == "catch_up")
-        now = {
-            **{"fire_at": self.at(scheduled), "scheduled": self.at(scheduled), "job": job},
-            **{"decided": self.at(at), "term": 1, "node": 1, "began": self.at(at), **given},
-        }
-        self.change(at, "fire", "I", 1, was=OWNER, now=now)
-        self.together(2)
-        if job is not None:
-            self.job(at, job, schedule=1, fire_at=self.at(scheduled), after=after)
-            self.together(2)
-
-    def gap(self, first: float, last: float, at: float, decision: str, **given: Any) -> None:
-        now = {
-            **{"first": self.at(first), "last": self.at(last), "decided": self.at(at)},
-            **{"fires": None, "term": 1, "node": 1, "decision": decision, **given},
-        }
-        self.change(at, "gap", "I", 1, was=OWNER, now=now)
-
-    def end(self, at: float, job: int, fence: int = 0) -> None:
-        was = {"fence": fence, "by": 1, "attempt": 1}
-        self.change(at, "job", "D", job, was=was)
-
-    def ask_to_end(self, at: float, job: int) -> None:
-        stood = {"fence": 0, "by": 1, "attempt": 1, "due": BEGINS}
-        self.change(
-            *(at, "job", "U", job),
-            was=stood,
-            now={**stood, "after": None, "tenant": 1, "cancel": True},
-        )
-
-    def together(self, many: int) -> None:
-        """The last so many changes are of one transaction."""
-        for each in self.changes[-many:]:
-            each["tx"] = self.changes[-many]["tx"]
-
-    def fault(self, began: float, ended: float, target: str, fault: str = "restart") -> None:
-        with (self.folder / "faults.jsonl").open("a") as file:
-            for event, at in (("begin", began), ("end", ended)):
-                line = {"at": self.at(at), "event": event, "n": 1, "fault": fault, "target": target}
-                file.write(json.dumps(line) + "\n")
-
-    def effect(self, at: float, job: int, fence: int) -> None:
-        line = {
-            **{"at": self.at(at), "event": "end", "job": job, "fence": fence, "fire_at": None},
-            **{"idempotency_key": f"k{job}", "attempt": 1, "task": "t", "tenant": "default"},
-        }
-        with (self.folder / "effects" / "w.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    @staticmethod
-    def at(seconds: float) -> int:
-        return BEGINS + round(seconds * SECOND)
-
-    def found(self, name: str) -> list[str]:
-        verdict = judge(self.save())
-        [invariant] = [each for each in verdict.invariants if each.name == name]
-        return [each.what for each in invariant.violations]
+from .by_hand import BEGINS, SECOND, Line
+from .story import Story
 
 
 @pytest.fixture
@@ -270,10 +177,15 @@ def _node(story: Story, id: int) -> None:
 
 
 def _replaced(story: Story) -> None:
+    """By a fire of node 1, at 20 s; node 2 leads, and worker 1 runs the job."""
+    _leads(story, 2)
     _node(story, 1)
+    story.worker(0, 1)
+    story.changes[-1]["now"]["name"] = "worker-1"
     story.run["stopped_at"] = story.at(100)
     story.begin(overlap="replace")
     story.fire(10, job=1)
+    story.claim(10.1, 1, 1, due=10)
     story.fire(20, job=2, after=1)
 
 
@@ -294,18 +206,39 @@ def test_who_is_replaced_is_asked_soon(story: Story, after: float, many: int) ->
 def test_if_the_node_died_that_fired_the_leader_asks_instead(
     story: Story, after: float, many: int
 ) -> None:
-    _leads(story, 2)
     _replaced(story)
     story.fault(20, 21, "node-1", "kill")
     story.ask_to_end(20 + after, 1)
     assert len(story.found("overlap-policy")) == many
 
 
+@pytest.mark.parametrize(("after", "many"), [(14, 0), (16, 1)])
+@pytest.mark.parametrize("whom", ["node-2", "worker-1", "workers", "api-1", "apis"])
+def test_if_the_leader_is_gone_or_somebody_may_have_it_locked_it_takes_longer(
+    story: Story, whom: str, after: float, many: int
+) -> None:
+    _replaced(story)
+    story.fault(18, 19, whom, "stop")
+    story.ask_to_end(20 + after, 1)
+    assert len(story.found("overlap-policy")) == many
+
+
+@pytest.mark.parametrize(
+    ("whom", "began"), [("worker-2", 18), ("http-api-1", 18), ("worker-1", 2), ("api-1", 26)]
+)
+def test_what_befell_another_or_at_another_time_keeps_nobody_from_being_asked(
+    story: Story, whom: str, began: float
+) -> None:
+    _replaced(story)
+    story.fault(began, began + 1, whom, "stop")
+    story.ask_to_end(26, 1)
+    assert len(story.found("overlap-policy")) == 1
+
+
 @pytest.mark.parametrize(("after", "many"), [(50, 0), (70, 1)])
 def test_if_the_leader_died_as_well_whoever_leads_next_asks(
     story: Story, after: float, many: int
 ) -> None:
-    _leads(story, 2)
     _replaced(story)
     story.fault(20, 21, "node-1", "kill")
     story.fault(20, 21, "node-2", "kill")
@@ -350,7 +283,16 @@ def test_what_befell_its_owner_the_leader_or_all_is_a_reason_to_be_late(
     assert not story.found("reasons-hold")
 
 
-@pytest.mark.parametrize(("whom", "began"), [("node-3", 19), ("worker-1", 19), ("node-1", 5)])
+@pytest.mark.parametrize("whom", ["postgres", "nodes", "everyone"])
+def test_what_befell_all_is_a_reason_for_longer(story: Story, whom: str) -> None:
+    _late(story)
+    story.fault(-7, -5, whom)
+    assert not story.found("reasons-hold")
+
+
+@pytest.mark.parametrize(
+    ("whom", "began"), [("node-3", 19), ("worker-1", 19), ("node-1", 5), ("postgres", -15)]
+)
 def test_what_befell_another_or_long_ago_is_no_reason_to_be_late(
     story: Story, whom: str, began: float
 ) -> None:

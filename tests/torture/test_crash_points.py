@@ -163,6 +163,15 @@ def test_a_step_of_which_no_point_has_passed_is_no_success() -> None:
     assert told["unproved"] == ["claim"]
 
 
+def test_messages_that_are_not_always_there_may_be_missed() -> None:
+    found = swept(40, 10)
+    assert not found.well
+    found.least["fire"] = 40
+    assert found.well
+    found.least["fire"] = 41
+    assert not found.well
+
+
 async def test_the_last_messages_of_the_longer_exchange_are_cut_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -178,6 +187,7 @@ async def test_the_last_messages_of_the_longer_exchange_are_cut_too(
     monkeypatch.setattr(module, "run", run)
     found = await sweep(Choice(["claim"], ["kill"]), looks=3)
     assert sorted(each.point.at for each in found.verdicts) == [1, 2, 3, 4, 5]
+    assert (found.least, found.counts) == ({"claim": 3}, {"claim": 5})
 
 
 def test_a_point_that_is_not_reached_is_tried_again_named_and_no_success(

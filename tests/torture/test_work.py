@@ -1,5 +1,6 @@
 """The workload itself: tasks do what they say, notes are taken, descriptions are true."""
 
+import asyncio
 import base64
 import hmac
 import json
@@ -8,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -15,11 +17,14 @@ import pytest
 
 from sexton import Sexton
 from sexton.targets.http.sign import fresh_secret, secret_bytes, signature
+from sexton.torture.work.api import Answered, Api
 from sexton.torture.work.clock import from_us, now_us, to_us
+from sexton.torture.work.hands import ApiHand
 from sexton.torture.work.journal import read_all
 from sexton.torture.work.operators import VERBS
 from sexton.torture.work.population import MISFIRES, OVERLAPS, Shape, population
 from sexton.torture.work.prepare import fresh_secret_key, prepare
+from sexton.torture.work.trespass import OF_JOBS, OF_SCHEDULES, Trespass, Trespasses
 from sexton.torture.work.webhook import genuine
 
 from ..support.postgres import Postgres
@@ -358,8 +363,11 @@ def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workp
 
     for name in names:
         until(f"{name} does everything", everything, name)
+    until("it trespasses", _trespasses, place, "operator-2")
     for name in names:
         place.end(name)
+    assert not _trespasses(place, "operator-1")
+    assert {*_trespasses(place, "operator-2")} <= {"Answered: 404", "nothing"}
     said = {
         (row["reason"], row["rev"])
         for row in place.rows(
@@ -385,6 +393,46 @@ def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workp
                     assert answer["id"] in backfills, ask
                 case "trigger":
                     assert answer["job"] in jobs, ask
+
+
+def _trespasses(place: Workplace, name: str) -> list[str]:
+    """What was told to whoever asked for what is another tenant's."""
+    lines = place.acks(name)
+    asked = {line["n"] for line in lines if line.get("verb") == "trespass"}
+    told = [line for line in lines if line["event"] != "ask" and line["n"] in asked]
+    return [
+        line["error"][:13]
+        if "error" in line
+        else "nothing"
+        if line["answer"] == {"jobs": []}
+        else "?"
+        for line in told
+    ]
+
+
+@pytest.mark.parametrize("what", [*OF_JOBS, *OF_SCHEDULES])
+def test_what_is_another_tenants_is_not_there(place: Workplace, what: str) -> None:
+    """Its owner is heard about the same thing; who redrives it is told of nothing."""
+    access, population = place.prepared.access, place.lines("population")
+    look = "read_schedule" if what in OF_SCHEDULES else "read_job"
+
+    async def told() -> tuple[Any, Any]:
+        async with Api([place.api]) as api:
+            trespasses = Trespasses(ApiHand(api), access, Random(7), population)
+            drawn: Trespass | None = None
+            while drawn is None:  # a tenant may have no such job just then
+                drawn = await trespasses.draw(what)
+            owner = access.tenants[drawn.body["owner"]]
+            assert owner != drawn.by
+            heard = await trespasses.work(look, owner, drawn.subject, "")
+            try:
+                return await drawn.work(f"trespass-{what}"), heard
+            except Answered as error:
+                return error.status, heard
+
+    refused, heard = asyncio.run(told())
+    assert refused == ({"jobs": []} if what == "redrive" else 404)
+    assert heard["state"]
 
 
 # ── last, because it ends the worker ────────────────────────────────────────

@@ -239,6 +239,12 @@ def an_acknowledged_redrive_never_was(run: Tampered) -> None:
 
 
 @found_by("acknowledged-survives")
+def an_acknowledged_redrive_was_before_it_was_asked_for(run: Tampered) -> None:
+    for line in (_ask(run, "redrive"), _ack(run, "redrive")):
+        line["at"] += 10 * SECOND
+
+
+@found_by("acknowledged-survives")
 def an_acknowledged_cancel_of_a_job_never_was(run: Tampered) -> None:
     [someday] = run.all("job", payload="someday")
     ask, ack = {**_ask(run, "cancel_job")}, {**_ack(run, "cancel_job")}

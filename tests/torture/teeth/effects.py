@@ -1,6 +1,6 @@
 """Effects that overlap, happen twice, under other keys, or for another tenant."""
 
-from ..tampering import SECOND, Tampered, found_by
+from ..tampering import SECOND, Line, Tampered, found_by
 
 
 @found_by("effects-apart")
@@ -16,6 +16,17 @@ def an_attempt_begins_while_the_one_before_is_at_work(run: Tampered) -> None:
 def a_claim_is_run_twice(run: Tampered) -> None:
     """By a worker that was told of it twice; it is settled once."""
     run.effects.extend([{**each} for each in run.effects_of(run.succeeded_at_once("quick"))])
+
+
+@found_by("effects-apart")
+def a_claim_is_delivered_twice(run: Tampered) -> None:
+    """As if all that is quick were deliveries; nobody's connection broke."""
+    told = [each["now"] for each in run.changes]
+    told += [job for each in run.acks for job in each.get("body", {}).get("jobs", ())]
+    for each in (*told, *run.lines("dump/tasks"), *run.effects):
+        if each and each.get("task") == "quick":
+            each["task"] = "http:1"
+    run.effects.extend([{**each} for each in run.effects_of(run.succeeded_at_once("http:1"))])
 
 
 @found_by("effects-once")
@@ -110,9 +121,36 @@ def a_tenant_ends_the_job_of_another(run: Tampered) -> None:
     ask["tenant"] = "acme"
 
 
+def _trespass(run: Tampered, what: str, subject: object, answer: Line) -> None:
+    ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    asked = {"verb": "trespass", "via": "api", "tenant": "acme", "subject": subject}
+    body = {"what": what, "owner": "default"}
+    heard = {"at": ask["at"], "event": "ack", "n": 10**6, "answer": answer}
+    run.acks.extend([{**ask, **asked, "n": 10**6, "body": body}, heard])
+
+
 @found_by("tenants-apart")
 def a_tenant_is_heard_about_the_job_of_another(run: Tampered) -> None:
     ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
-    trespass = {**ask, "n": 10**6, "verb": "trespass", "tenant": "acme"}
-    heard = {"at": ask["at"], "event": "ack", "n": 10**6, "answer": {"ended": False}}
-    run.acks.extend([trespass, heard])
+    _trespass(run, "cancel_job", ask["subject"], {"ended": False})
+
+
+@found_by("tenants-apart")
+def a_tenant_is_told_of_the_schedule_of_another(run: Tampered) -> None:
+    _trespass(run, "read_schedule", "beat", {"version": 1, "state": "active", "since_us": 1})
+
+
+@found_by("tenants-apart")
+def a_tenant_is_told_of_the_dead_of_another(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
+    [dead] = ask["body"]["ids"]
+    _trespass(run, "redrive", dead, {"jobs": [{"id": dead, "revived": False}]})
+
+
+@found_by("tenants-apart")
+def a_tenant_raises_the_dead_of_another(run: Tampered) -> None:
+    """It was told that there are none; and yet one came back more often than its own had asked."""
+    [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
+    [dead] = ask["body"]["ids"]
+    ask["again"] = ask["n"]
+    _trespass(run, "redrive", dead, {"jobs": []})

@@ -120,6 +120,12 @@ def fires_are_passed_over_by_the_clock_of_a_host(run: Tampered) -> None:
 
 
 @found_by("none-early")
+def what_a_pause_left_out_is_decided_before_the_pause_is_over(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("rested"), decision="paused")
+    gap["now"]["decided"] = gap["now"]["last"]
+
+
+@found_by("none-early")
 def a_retry_is_counted_from_the_clock_of_a_host(run: Tampered) -> None:
     """The delay is right, and what it is counted from is not."""
     job = run.retried()
@@ -163,6 +169,53 @@ def a_fire_that_is_committed_after_an_acknowledged_edit(run: Tampered) -> None:
     before = [each for each in run.fires("edited", kind="due") if each["seq"] < edit["seq"]][-1]
     [commit] = [each for each in run.all("commit") if each["tx"] == before["tx"]]
     commit["at"] = ack["at"] + SECOND
+
+
+@found_by("by-the-rule-in-force")
+def a_fire_that_is_committed_after_a_cancel_of_which_no_version_was_told(run: Tampered) -> None:
+    """As it is acknowledged through the API."""
+    [ask] = [each for each in run.acks if each.get("verb") == "cancel_schedule"]
+    [ack] = [each for each in run.acks if each["event"] == "ack" and each["n"] == ask["n"]]
+    ack["answer"] = {}
+    [cancel] = run.all("schedule", "U", run.schedule("cancelled"), state="cancelled")
+    fires = run.fires("cancelled", decision="fired", kind="due")
+    before = [each for each in fires if each["seq"] < cancel["seq"]][-1]
+    [commit] = [each for each in run.all("commit") if each["tx"] == before["tx"]]
+    commit["at"] = ack["at"] + SECOND
+
+
+@found_by("by-the-rule-in-force")
+def a_job_with_the_payload_before_an_edit(run: Tampered) -> None:
+    edit = run.all("schedule", "U", run.schedule("edited"), version=2)[0]
+    fires = run.fires("edited", decision="fired", kind="due")
+    after = next(each for each in fires if each["seq"] > edit["seq"])
+    for each in run.effects_of(after["now"]["job"]):
+        each["payload"]["rev"] = 0
+
+
+@found_by("by-the-rule-in-force")
+def a_job_with_the_payload_of_another_schedule(run: Tampered) -> None:
+    for each in run.effects_of(run.fires("beat", decision="fired")[2]["now"]["job"]):
+        each["payload"]["id"] = "default/late"
+
+
+@found_by("by-the-rule-in-force")
+def a_job_of_another_task(run: Tampered) -> None:
+    job = run.fires("beat", decision="fired", kind="due")[2]["now"]["job"]
+    run.all("job", "I", job)[0]["now"]["task"] = "snoozes"
+
+
+@found_by("by-the-rule-in-force")
+def a_trigger_without_the_payload_that_was_asked_for(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "trigger"]
+    ask["body"]["payload"] = {"id": "default/paused", "tenant": "default", "rev": 1}
+
+
+@found_by("by-the-rule-in-force")
+def a_backfill_with_a_payload_that_nobody_said(run: Tampered) -> None:
+    [fire, *_] = [*run.all("fire", "I", kind="backfill"), *run.all("fire", "U", kind="backfill")]
+    for each in run.effects_of(fire["now"]["job"]):
+        each["payload"]["rev"] = 1
 
 
 @found_by("by-the-rule-in-force")

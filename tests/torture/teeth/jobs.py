@@ -170,6 +170,21 @@ def misfires_all_at_once(run: Tampered) -> None:
     run.append("installation", "U", None, None, {"usual": 0.0, "asked": 0.5}, before)
 
 
+@found_by("catch-up-rate")
+def a_backfill_all_at_once(run: Tampered) -> None:
+    """In one transaction, where one fire every ten seconds was asked for."""
+    fires = run.all("fire", kind="backfill", decision="fired")
+    fires += run.all("fire", "U", kind="backfill", decision="fired")
+    assert len(fires) > 1
+    jobs = {each["now"]["job"] for each in fires}
+    made = [each for each in run.all("job") if each["id"] in jobs]
+    gone_on = run.all("backfill", "U")
+    for each in (*fires, *made, *gone_on):
+        each["tx"] = fires[0]["tx"]
+    for each in (*run.all("backfill"), *gone_on):
+        each["now"]["rate"] = 0.1
+
+
 @found_by("full-jitter")
 def a_retry_after_the_longest_delay(run: Tampered) -> None:
     [failed, *_] = run.all("attempt", outcome="failed", next="waiting")

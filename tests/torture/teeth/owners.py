@@ -1,6 +1,6 @@
 """Writes of those who may not any more: stale fences, terms, epochs and leases."""
 
-from ..tampering import SECOND, Tampered, found_by
+from ..tampering import SECOND, Line, Tampered, found_by
 
 # ── fences ──────────────────────────────────────────────────────────────────
 
@@ -67,6 +67,49 @@ def a_claim_is_settled_twice(run: Tampered) -> None:
     }
     claim["now"]["by"] = 1
     run.drop("effects", lambda each: each["job"] == job and each["fence"] == last)
+
+
+# ── hand-overs ──────────────────────────────────────────────────────────────
+
+
+def _hand_over(run: Tampered, to: Line) -> int:
+    """A claim of a job that succeeds goes to a worker of which this is said; its fence."""
+    job, holder = run.succeeded_at_once("quick"), 10**6
+    [claim] = run.claims(job)
+    tenant = claim["now"]["tenant"]
+    row = {"name": "another", "started": claim["at"], "lease": 0, "gone": None}
+    worker = {"tab": "worker", "op": "I", "id": holder, "was": None}
+    worker["now"] = {**row, "tenant": tenant, **to}
+    before = {name: claim["now"][name] for name in ("fence", "by", "attempt", "due")}
+    handed = {"was": before, "now": {**claim["now"], "by": holder}}
+    for each in run.changes:
+        if each["id"] == job and each["seq"] > claim["seq"]:
+            for part, name in ((each["was"], "by"), (each["now"], "worker")):
+                if part and name in part:
+                    part[name] = holder
+    after = run.changes.index(claim) + 1
+    run.changes[after:after] = [{**claim, **worker}, {**claim, **handed, "tx": claim["tx"] + 1}]
+    return int(claim["now"]["fence"])
+
+
+@found_by("no-stale-write")
+def a_claim_goes_to_another_worker(run: Tampered) -> None:
+    _hand_over(run, {"queues": ["default"]})
+
+
+@found_by("no-stale-write")
+def a_claim_goes_to_the_endpoint_of_another_tenant(run: Tampered) -> None:
+    _hand_over(run, {"name": "202 accepted", "queues": [], "tenant": 3})
+
+
+@found_by("no-stale-write")
+def a_claim_is_handed_over_that_its_endpoint_never_accepted(run: Tampered) -> None:
+    """It had accepted the one of another job."""
+    fence = _hand_over(run, {"name": "202 accepted", "queues": []})
+    [other] = [each["id"] for each in run.all("job", payload="hasty")]
+    [begin, *_] = run.effects_of(other, "begin")
+    assert begin["fence"] != fence
+    run.effects.append({**begin, "event": "effect", "why": "202"})
 
 
 # ── leases ──────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ standard library, so whoever made a mistake there does not make it again here. I
     fires decided policy guards ownership lives ends holding effects asks rates starving tenants
                 the invariants, each a class whose docstring is what it demands
     enqueued edits backfills             what was acknowledged, beside what there is
+    passed replaced made                 what fires left out, took the place of, and made
     liveness    how long things took     timeline    what happened around a violation
 """
 

@@ -15,9 +15,6 @@ from sexton.torture.check.things import Schedule, Version
 from sexton.torture.check.when import Rule
 
 _ENQUEUES = ("enqueue", "enqueue_many")
-# What a statement saw may be over when it answers: a commit waits for the standby, and longer while
-# PostgreSQL is in trouble.
-SAW, SAW_IN_TROUBLE = 2 * SECOND, 30 * SECOND
 
 
 class AcknowledgedSurvives(Invariant):
@@ -87,6 +84,10 @@ class AcknowledgedSurvives(Invariant):
             self._registered(line)
         self._stands_as_replayed()
 
+    def _meanwhile(self, ask: Ask) -> tuple[int, int]:
+        """From the request to its answer."""
+        return ask.began - self._apart, (ask.answered_at or ask.at) + self._apart
+
     def _tenant(self, ask: Ask) -> int:
         return self.evidence.tenant_ids.get(ask.tenant, 0)
 
@@ -142,8 +143,7 @@ class AcknowledgedSurvives(Invariant):
 
     def _was_free(self, since: int, asked: int) -> bool:
         """Whether a key was nobody's any more when somebody asked for it."""
-        trouble = self.evidence.server_in_trouble(since, asked)
-        return since < asked - self._apart - (SAW_IN_TROUBLE if trouble else SAW)
+        return not self.evidence.may_be_unseen(since, asked - self._apart)
 
     def _settled(self, ask: Ask) -> str | None:
         outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]
@@ -165,9 +165,11 @@ class AcknowledgedSurvives(Invariant):
         return None
 
     def _redriven(self, ask: Ask) -> str | None:
+        first, last = self._meanwhile(ask)
         for each in (ask.answer or {}).get("jobs", ()):
             job = self.world.jobs.get(each["id"])
-            if each["revived"] and (job is None or not job.redriven):
+            came_back = () if job is None else job.redriven
+            if each["revived"] and not any(first <= at <= last for at in came_back):
                 return f"job {each['id']} did not come back"
         return None
 
@@ -242,13 +244,9 @@ class AcknowledgedSurvives(Invariant):
 
     def _states(self, ask: Ask, schedule: Schedule) -> set[str]:
         """The states that it was in at some time between the request and its answer."""
-        found: set[str] = set()
-        until = (ask.answered_at or ask.at) + self._apart
-        following = [*schedule.versions[1:], None]
-        for version, after in zip(schedule.versions, following, strict=True):
-            if version.at <= until and (after is None or after.at >= ask.began - self._apart):
-                found |= {version.began_as, version.state}
-        return found
+        first, last = self._meanwhile(ask)
+        stood = schedule.between(first, last)
+        return {state for each in stood for state in (each.began_as, each.state)}
 
     def _trigger(self, ask: Ask, schedule: Schedule) -> str | None:
         job = (ask.answer or {}).get("job", (ask.answer or {}).get("id"))

@@ -1,12 +1,20 @@
-"""Backfills that were acknowledged: each comes to its end, and leaves nothing out."""
+"""Backfills: each comes to its end, leaves nothing out, and is no faster than its rate."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Ask, Line
+from sexton.torture.check.folder import SECOND, Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.things import Schedule, Version
+
+# What one statement makes up for, if a leader was busy: a second's worth, and one fire at least.
+BURST = 1.0
+# Looked at in windows so long. When one begins a statement may be on its way with a burst of its
+# own, another follows from what was saved up, and what a lost answer told, twice, is not deducted.
+# Each leader has its own.
+WINDOWS, BURSTS = (SECOND, 5 * SECOND, 20 * SECOND), 4
 
 
 class Backfills:
@@ -77,3 +85,74 @@ def _cancelled_between(schedule: Schedule, began: int, until: int) -> bool:
         and (after is None or after.at >= began)
         for version, after in zip(schedule.versions, following, strict=True)
     )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one transaction fired of the past."""
+
+    at: int
+    term: int
+    fires: int = 0
+
+
+@dataclass(slots=True)
+class _Past:
+    """A backfill, and when it fired."""
+
+    schedule: int
+    rate: float
+    batches: list[_Batch] = field(default_factory=list)
+
+    @property
+    def most(self) -> float:
+        """At once."""
+        return max(1.0, self.rate * BURST)
+
+
+class Pace:
+    """How fast backfills went on: each has a rate of its own."""
+
+    def __init__(self) -> None:
+        self._pasts: dict[int, _Past] = {}
+        self._whose: dict[int, int] = {}  # backfills, by transactions that went on with them
+        self._batches: dict[int, _Batch] = {}  # by transactions that fired
+
+    def go_on(self, change: Change) -> None:
+        """A backfill was asked for, or came further."""
+        if change.op != "D":
+            self._pasts.setdefault(change.id, _Past(change.now["schedule"], change.now["rate"]))
+            self._whose[change.tx] = change.id
+
+    def fired(self, change: Change) -> None:
+        batch = self._batches.setdefault(change.tx, _Batch(change.at, change.now["term"] or 0))
+        batch.fires += 1
+
+    def too_fast(self) -> Iterator[tuple[str, int, int]]:
+        """What was too fast, when, and of which schedule."""
+        for tx, batch in self._batches.items():
+            if (past := self._pasts.get(self._whose.get(tx, 0))) is not None:
+                past.batches.append(batch)
+        for id, past in self._pasts.items():
+            past.batches.sort(key=lambda each: each.at)
+            rate = f"fires of backfill {id} were released at {past.rate:g} a second"
+            for each in past.batches:
+                if each.fires > int(past.most):
+                    yield f"{each.fires} {rate}, in one go", each.at, past.schedule
+            for window in WINDOWS:
+                for at, fires in _beyond(past, window):
+                    yield f"{fires} {rate}, in {window / SECOND:g} s", at, past.schedule
+
+
+def _beyond(past: _Past, window: int) -> Iterator[tuple[int, int]]:
+    """From when on there were more than the rate allows for so long, and how many."""
+    nth, skip_to = 0, 0
+    for first, batch in enumerate(past.batches):
+        while nth < len(past.batches) and past.batches[nth].at < batch.at + window:
+            nth += 1
+        within = past.batches[first:nth]
+        fires, bursts = sum(each.fires for each in within), BURSTS - 1
+        bursts += len({each.term for each in within})
+        if first >= skip_to and fires > past.rate * window / SECOND + bursts * past.most:
+            skip_to = nth
+            yield batch.at, fires

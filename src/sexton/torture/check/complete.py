@@ -6,6 +6,7 @@ from pathlib import Path
 from sexton.torture.check.evidence import SETTLES_IN, Evidence
 from sexton.torture.check.folder import SECOND, Folder
 from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.tenants import TRESPASS, what_of
 
 # Of the database at the end, all as of one snapshot; and of the workload, from the beginning.
 _TABLES = (
@@ -19,6 +20,8 @@ VERBS = {
     *("add", "backfill", "cancel_job", "cancel_schedule", "enqueue", "enqueue_many", "pause"),
     *("redrive", "resume", "trigger", "update"),
 }
+# How somebody is told that there is nothing of that name, or number.
+NOT_FOUND = "Answered: 404"
 
 
 def cut_short(folder: Folder) -> Iterator[str]:
@@ -61,14 +64,29 @@ def not_checked(evidence: Evidence, invariants: Sequence[Invariant]) -> Iterator
         yield f"what {run['planned'] - begun} faults would have done, which were planned"
     for why, many in evidence.unclear.items():
         yield f"{many} versions of schedules, which were not computed: {why}"
-    if run.get("seconds", 0) >= LONG and (refused := sorted(VERBS - _granted(evidence))):
-        yield f"{', '.join(refused)}: nobody was granted that, ever"
+    if run.get("seconds", 0) >= LONG:
+        yield from _never(evidence)
     if idle := [each.name for each in invariants if not each.checked]:
         yield f"{', '.join(idle)}: nothing happened that they are about"
 
 
-def _granted(evidence: Evidence) -> set[str]:
-    return {each.verb for each in evidence.asks if each.answer is not None}
+def _never(evidence: Evidence) -> Iterator[str]:
+    """What nobody was granted; and trespasses that were refused, but for another reason."""
+    granted: set[str] = set()
+    refused: set[str] = set()
+    not_found: set[str] = set()
+    for each in evidence.asks:
+        if each.answer is not None:
+            granted.add(each.verb)
+        elif each.verb == TRESPASS and each.refused and what_of(each) != "redrive":
+            found = not_found if (each.error or "").startswith(NOT_FOUND) else refused
+            found.add(what_of(each))
+    if missing := sorted(VERBS - granted):
+        yield f"{', '.join(missing)}: nobody was granted that, ever"
+    if not not_found:
+        yield "what is another tenant's: nobody was told that there is no such thing"
+    elif otherwise := sorted(refused - not_found):
+        yield f"{', '.join(otherwise)} of what is another tenant's: refused, but never as not found"
 
 
 def _count(file: Path) -> int:

@@ -1,9 +1,11 @@
 """Fires: one job each, none early, none by a rule that does not hold any more."""
 
-from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.evidence import UNSEEN_IN_TROUBLE, Evidence
+from sexton.torture.check.folder import SECOND, Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant, is_claim
+from sexton.torture.check.made import Made
+from sexton.torture.check.things import Schedule
 
 Fire = tuple[int, int, int]  # transaction, schedule, fire_at
 Said = tuple[int, int]  # a schedule, and which of its versions
@@ -88,16 +90,27 @@ class NoneEarly(Invariant):
             self.violated(f"it was fired {early} µs early", change.at, schedule=change.id)
 
     def on_gap(self, change: Change) -> None:
-        if change.op == "I":
-            self._by_the_clock("decided", change.now["decided"], change, schedule=change.id)
+        if change.op != "I":
+            return
+        schedule, decided = self.world.schedules.get(change.id), change.now["decided"]
+        earliest = change.at - WRITTEN_WITHIN
+        if schedule is not None and schedule.current.tx == change.tx:
+            current = schedule.current
+            if change.now["node"] is None and decided != current.since:
+                what = f"it was decided at another instant than its version {current.n} begins"
+                self.violated(what, change.at, schedule=change.id)
+            earliest = min(earliest, _end_of_a_pause(schedule) or earliest)
+        self._by_the_clock("decided", decided, change, earliest, schedule=change.id)
 
     def on_attempt(self, change: Change) -> None:
         if change.op == "I":
             self._by_the_clock("ended", change.now["finished"], change, job=change.id)
 
-    def _by_the_clock(self, what: str, said: int, change: Change, **whose: int) -> None:
+    def _by_the_clock(
+        self, what: str, said: int, change: Change, earliest: int | None = None, **whose: int
+    ) -> None:
         self.checked += 1
-        if not change.at - WRITTEN_WITHIN <= said <= change.at + 1:
+        if not (earliest or change.at - WRITTEN_WITHIN) <= said <= change.at + 1:
             away = (said - change.at) / SECOND
             self.violated(f"it was {what}, it says, {away:+.3f} s from now", change.at, **whose)
 
@@ -119,8 +132,16 @@ class NoneEarly(Invariant):
                 self.violated(what, change.at, job=change.id)
 
 
+def _end_of_a_pause(schedule: Schedule) -> int | None:
+    """Of one that has just ended by itself: that is noticed later, and holds as of then."""
+    pause = schedule.versions[-2] if len(schedule.versions) > 1 else None
+    if pause is None or pause.ends is None:
+        return None
+    return max(pause.ends, pause.since)
+
+
 class ByTheRuleInForce(Invariant):
-    """None after a committed pause, edit or cancel: each fire is one of the version in force."""
+    """None after a committed pause, edit or cancel: fires and jobs are of the version in force."""
 
     name = "by-the-rule-in-force"
 
@@ -129,6 +150,8 @@ class ByTheRuleInForce(Invariant):
         self._late_triggers: list[tuple[int, int, int]] = []  # schedule, began, at
         self._open: dict[int, list[Said]] = {}  # by whom fires are, until their transaction commits
         self._last: dict[Said, int] = {}  # commit of a fire
+        self._made = Made(evidence)
+        self._apart = CLOCKS + evidence.folder.clocks.doubt
 
     def on_commit(self, change: Change) -> None:
         for said in self._open.pop(change.tx, ()):
@@ -143,6 +166,7 @@ class ByTheRuleInForce(Invariant):
             self._open.setdefault(change.tx, []).append((schedule.id, version.n))
         if now["kind"] == "trigger":
             self.checked += 1
+            self._made.by_a_trigger(change)
             if version.state == "cancelled":
                 self._late_triggers.append((schedule.id, now["began"], change.at))
             return
@@ -157,6 +181,7 @@ class ByTheRuleInForce(Invariant):
             if version.began_as == "cancelled":
                 self._say("it was backfilled over a time when it was cancelled", change)
                 return
+            self._made.by_a_backfill(change, version)
         elif version.state != "active" and schedule.ended_tx != change.tx:
             self._say(f"it was fired while it was {version.state}", change)
             return
@@ -177,39 +202,60 @@ class ByTheRuleInForce(Invariant):
     def _say(self, what: str, change: Change) -> None:
         self.violated(what, change.at, job=change.now["job"], schedule=change.id)
 
-    def finish(self) -> None:
-        self._after_an_answer()
-        self._after_a_cancel()
+    def on_effect(self, line: Line) -> None:
+        job = self.world.jobs.get(line["job"])
+        if job is None or job.schedule is None:
+            return
+        self.checked += 1
+        if (wrong := self._made.another_payload(job, line)) is not None:
+            what = f"job {job.id} ran with {wrong}"
+            self.violated(what, line["at"], job=job.id, schedule=job.schedule)
 
-    def _after_an_answer(self) -> None:
-        """Whoever was told of a version sees no fire by an earlier one committed after that."""
-        ids = {
-            (self.evidence.tenants.get(each.tenant), each.name): each.id
+    def finish(self) -> None:
+        for job in self._made.of_another_task():
+            what = f"job {job.id} is a {job.task}, and its schedule says another task"
+            self.violated(what, job.created, job=job.id, schedule=job.schedule)
+        named = {
+            (self.evidence.tenants.get(each.tenant), each.name): each
             for each in self.world.schedules.values()
         }
         told: dict[int, list[tuple[int, int]]] = {}  # of schedules: when, of which version
+        cancelled: dict[int, list[int]] = {}
         for ask in self.evidence.asks:
-            version = (ask.answer or {}).get("version")
-            if version is not None and (id := ids.get((ask.tenant, ask.subject))) is not None:
-                told.setdefault(id, []).append((ask.answered_at or ask.at, version))
-        apart = CLOCKS + self.evidence.folder.clocks.doubt
+            schedule = named.get((ask.tenant, ask.subject))
+            if schedule is None or ask.answer is None or ask.answered_at is None:
+                continue
+            if (version := self._told_of(ask, schedule)) is not None:
+                told.setdefault(schedule.id, []).append((ask.answered_at, version))
+            if ask.verb == "cancel_schedule":
+                cancelled.setdefault(schedule.id, []).append(ask.answered_at)
+        self._after_an_answer(told)
+        self._after_a_cancel(cancelled)
+
+    def _told_of(self, ask: Ask, schedule: Schedule) -> int | None:
+        """A version that stood when somebody was answered, or one before it: who cancels through
+        the API is not told which it is."""
+        version: int | None = (ask.answer or {}).get("version")
+        if version is not None or ask.verb != "cancel_schedule":
+            return version
+        first = ask.began - self._apart - UNSEEN_IN_TROUBLE
+        stood = schedule.between(first, (ask.answered_at or ask.at) + self._apart)
+        return min((each.n for each in stood if each.began_as == "cancelled"), default=None)
+
+    def _after_an_answer(self, told: dict[int, list[tuple[int, int]]]) -> None:
+        """Whoever was told of a version sees no fire by an earlier one committed after that."""
         for (id, n), committed in self._last.items():
             self.checked += 1
-            if any(version > n and at + apart < committed for at, version in told.get(id, ())):
+            if any(v > n and at + self._apart < committed for at, v in told.get(id, ())):
                 what = f"by its version {n} a fire was committed after another was acknowledged"
                 self.violated(what, committed, schedule=id)
 
-    def _after_a_cancel(self) -> None:
+    def _after_a_cancel(self, cancelled: dict[int, list[int]]) -> None:
         """Who asks for a trigger while another cancels may be heard first; afterwards, no more."""
-        acked: dict[tuple[str, object], list[int]] = {}
-        for ask in self.evidence.asks:
-            if ask.verb == "cancel_schedule" and ask.answered_at and ask.answer is not None:
-                acked.setdefault((ask.tenant, ask.subject), []).append(ask.answered_at)
         for id, began, at in self._late_triggers:
             schedule = self.world.schedules[id]
-            cancels = acked.get((self.evidence.tenants.get(schedule.tenant, ""), schedule.name), [])
             version = max(
                 (each for each in schedule.versions if each.at <= at), key=lambda each: each.n
             )
-            if any(version.at <= cancelled < began for cancelled in cancels):
+            if any(version.at <= answered < began for answered in cancelled.get(id, ())):
                 self.violated("it was triggered after it was cancelled", at, schedule=id)

@@ -3,15 +3,17 @@
 from sys import intern
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.handed_over import HandOvers
 from sexton.torture.check.invariant import Invariant, is_claim
 
 # Between what a process writes down and what the database does.
 CLOCKS = SECOND // 20
 # What a worker says of itself; a reaper says it of others, who must be gone.
 _ITS_OWN = "its worker lost its lease"
-# A claim does not wait for the row of its worker, so it may have begun before that one was gone.
-UNDER_WAY = 2 * SECOND
+# A claim does not wait for the row of its worker, so it may have begun before that one was gone;
+# while PostgreSQL or the host is in trouble it takes longer.
+UNDER_WAY, UNDER_WAY_IN_TROUBLE = 2 * SECOND, 10 * SECOND
 # By a transaction of the task's own, and what it writes down comes after that.
 SETTLES_ITSELF = "transactional"
 DELIVERED = "http:"
@@ -28,6 +30,7 @@ class NoStaleWrite(Invariant):
         self._ended: dict[int, tuple[int, int | None]] = {}  # transaction and worker, by job
         self._said: list[tuple[int, int, int, str]] = []  # job, fence, at, outcome
         self._epochs: dict[int, int] = {}  # of nodes, as they were given out
+        self._hand_overs = HandOvers()
 
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
@@ -42,14 +45,22 @@ class NoStaleWrite(Invariant):
             if was["by"] is not None:
                 self.violated(f"job {job.id} was claimed while it ran", change.at, job=job.id)
             worker = self.world.workers.get(change.now["by"])
-            if worker is not None and (worker.gone or change.at) < change.at - UNDER_WAY:
+            if worker is not None and self._too_late(worker.gone, change.at):
                 what = f"job {job.id} was claimed by worker {worker.name}, which was gone"
                 self.violated(what, change.at, job=job.id)
             return
         if change.op == "D" or change.now["by"] is None:
             self._ended[job.id] = (change.tx, was["by"])
+        elif change.now["by"] != was["by"]:
+            self._hand_overs.see(job, change)
         if change.op == "U" and change.now["fence"] != was["fence"]:
             self.violated(f"job {job.id} got a fence without a claim", change.at, job=job.id)
+
+    def _too_late(self, gone: int | None, at: int) -> bool:
+        """Whether a claim cannot have begun before its worker was gone."""
+        if gone is None or gone >= at - UNDER_WAY:
+            return False
+        return gone < at - UNDER_WAY_IN_TROUBLE or not self.evidence.all_in_trouble(gone, at)
 
     def on_attempt(self, change: Change) -> None:
         job, now = self.world.jobs.get(change.id), change.now
@@ -119,6 +130,8 @@ class NoStaleWrite(Invariant):
             )
 
     def on_worker(self, change: Change) -> None:
+        if change.op == "I":
+            self._hand_overs.join(change)
         self._lease("worker", change)
 
     def on_node(self, change: Change) -> None:
@@ -137,9 +150,16 @@ class NoStaleWrite(Invariant):
             what = f"{kind} {change.id} was declared lost {left:.3f} s before its lease was over"
             self.violated(what, change.at)
 
+    def on_effect(self, line: Line) -> None:
+        self._hand_overs.hear(line)
+
     def finish(self) -> None:
-        """What a worker says of an attempt is about its own: that one had come to its end."""
+        """What a worker says of an attempt is about its own: that one had come to its end, or was
+        handed over to its endpoint."""
         apart = CLOCKS + self.evidence.folder.clocks.doubt
+        self.checked += self._hand_overs.many
+        for what, at, id in self._hand_overs.wrong(apart):
+            self.violated(what, at, job=id)
         for id, fence, at, outcome in self._said:
             job, ran = self.world.jobs[id], self.evidence.ran.get(fence)
             if self.evidence.budget(job.task) is None or job.task == SETTLES_ITSELF:

@@ -1,13 +1,15 @@
-"""Catching up at its rate, and retries with full jitter."""
+"""Catching up at its rate, the past at its own, and retries with full jitter."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from math import sqrt
 
+from sexton.torture.check.backfills import Pace
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.policy import DUE_WITHIN
+from sexton.torture.check.turns import Turns
 
 # Twice the usual, and never less than this many fires a second, unless somebody said otherwise.
 LEAST_RATE, TIMES_USUAL = 50.0, 2.0
@@ -29,7 +31,7 @@ _TOLD_WHEN = "HTTP 429"
 
 
 class CatchUpRate(Invariant):
-    """Misfires are caught up within the governor's rate for the whole cluster."""
+    """Misfires are caught up at the cluster's rate, tenants in turn; a backfill at its own."""
 
     name = "catch-up-rate"
 
@@ -38,6 +40,15 @@ class CatchUpRate(Invariant):
         self._made: list[tuple[int, int, int]] = []  # at, schedule, term
         self._fired: list[int] = []  # when, of those at their time
         self._usual: list[tuple[int, float, float | None]] = []  # since when, and if told otherwise
+        self._pace = Pace()
+        self._turns = Turns()
+
+    def on_backfill(self, change: Change) -> None:
+        self._pace.go_on(change)
+
+    def on_due(self, change: Change) -> None:
+        if (what := self._turns.move(change)) is not None:
+            self.violated(what, change.at, schedule=change.id)
 
     def on_installation(self, change: Change) -> None:
         self._usual.append((change.at, change.now["usual"], change.now["asked"]))
@@ -46,6 +57,8 @@ class CatchUpRate(Invariant):
         now = change.now
         if change.op == "D" or now["decision"] != "fired":
             return
+        if now["kind"] == "catch_up":
+            self._turns.caught_up(change)
         # Whatever it is called, what is late goes by the rate.
         if now["kind"] == "catch_up" or (
             now["kind"] == "due" and change.at > now["fire_at"] + DUE_WITHIN
@@ -53,6 +66,9 @@ class CatchUpRate(Invariant):
             self._made.append((change.at, change.id, now["term"] or 0))
         elif now["kind"] == "due":
             self._fired.append(change.at)
+        elif now["kind"] == "backfill":
+            self.checked += 1
+            self._pace.fired(change)
 
     def finish(self) -> None:
         self._made.sort()
@@ -60,6 +76,10 @@ class CatchUpRate(Invariant):
         rates = self._rates()
         for window in WINDOWS:
             self._look_at(window, rates)
+        for what, at, schedule in self._pace.too_fast():
+            self.violated(what, at, schedule=schedule)
+        for what in self._turns.left(self.evidence.stopped):
+            self.violated(what, self.evidence.stopped)
 
     def _rates(self) -> list[tuple[int, float]]:
         """From when on which one may be in use."""

@@ -1,5 +1,7 @@
 """Nothing of one tenant reaches another."""
 
+from collections import Counter
+
 from sexton.torture.check.folder import Ask, Change, Line
 from sexton.torture.check.invariant import Invariant, is_claim
 
@@ -67,10 +69,15 @@ class TenantsApart(Invariant):
             self.violated(f"{what}, signed: {headers.get('verified')}", line["at"], job=job.id)
 
     def finish(self) -> None:
+        redriven: Counter[tuple[str, int]] = Counter()  # how often its tenant asked for that
+        trespasses: list[Ask] = []
         for ask in self.evidence.asks:
             if ask.verb == TRESPASS:
-                self._trespass(ask)
+                self._refused(ask)
+                trespasses += [ask] if what_of(ask) == "redrive" else []
                 continue
+            if ask.verb == "redrive" and ask.again is None:
+                redriven.update((ask.tenant, id) for id in ask.body.get("ids") or ())
             for id in _jobs_of(ask):
                 job = self.world.jobs.get(id)
                 if job is None:
@@ -79,12 +86,32 @@ class TenantsApart(Invariant):
                 if self.evidence.tenants.get(job.tenant) != ask.tenant:
                     what = f"{ask.verb} for {ask.tenant!r} was answered with job {id} of another"
                     self.violated(what, ask.answered_at or ask.at, job=id)
+        for ask in trespasses:
+            self._stayed_dead(ask, redriven)
 
-    def _trespass(self, ask: Ask) -> None:
+    def _refused(self, ask: Ask) -> None:
         self.checked += 1
-        if ask.answer is not None:
-            what = f"{ask.tenant!r} was heard about job {ask.subject}, which is another's"
-            self.violated(what, ask.answered_at or ask.at, job=ask.subject)
+        # Whoever redrives what is not there is told so: of none.
+        if ask.answer is not None and (what_of(ask) != "redrive" or ask.answer.get("jobs")):
+            what = f"{ask.tenant!r} was heard ({what_of(ask)}) about {ask.subject!r}, which is"
+            job = ask.subject if isinstance(ask.subject, int) else None
+            self.violated(f"{what} another's", ask.answered_at or ask.at, job=job)
+
+    def _stayed_dead(self, ask: Ask, redriven: Counter[tuple[str, int]]) -> None:
+        """Whatever the answer said: a job comes back as often as its own tenant asks for it."""
+        job = self.world.jobs.get(ask.subject)
+        if job is None:
+            return
+        self.checked += 1
+        owner = self.evidence.tenants.get(job.tenant, "")
+        if len(job.redriven) > redriven[owner, job.id]:
+            what = f"job {job.id} of {owner!r} came back, and {ask.tenant!r} had asked for it"
+            self.violated(what, job.redriven[-1], job=job.id)
+
+
+def what_of(ask: Ask) -> str:
+    """Which verb a trespass was."""
+    return str(ask.body.get("what", "cancel_job"))
 
 
 def _jobs_of(ask: Ask) -> list[int]:

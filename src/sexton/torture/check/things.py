@@ -56,7 +56,7 @@ class Job:
         self.first_after: int | None = now["after"]
         self.claims: list[Claim] = []
         self.settled: list[Settled] = []
-        self.redriven = 0
+        self.redriven: tuple[int, ...] = ()  # when
         self.asked_to_end: int | None = None
         self.live = True
         self.state = "live"
@@ -76,7 +76,7 @@ class Job:
     def revive(self, change: Change) -> None:
         """Dead to waiting."""
         self.live, self.state, self.ended, self.ended_tx = True, "live", None, None
-        self.redriven += 1
+        self.redriven += (change.at,)
         self.expires = change.now["expires"]
         self.before = change.now["before"]
         self._stands(change.now)
@@ -102,7 +102,7 @@ class Version:
 
     __slots__ = (
         *("anchor", "at", "began_as", "ends", "n", "payload", "policy", "reason", "rule"),
-        *("said", "since", "state", "stops", "tx", "until"),
+        *("said", "since", "state", "stops", "task", "tx", "until"),
     )
 
     def __init__(self, change: Change) -> None:
@@ -115,6 +115,7 @@ class Version:
         self.state: str = now["state"]
         self.reason: str | None = now["reason"]
         self.ends: int | None = now["until"]  # of a pause that ends by itself
+        self.task = intern(now["task"])
         self.said: Line = now["said"]
         self.payload: Line = now["payload"]
         self.anchor: int = now["anchor"]
@@ -189,6 +190,15 @@ class Schedule:
     def version(self, n: int) -> Version:
         """They are numbered without a hole."""
         return self.versions[n - self.versions[0].n]
+
+    def between(self, first: int, last: int) -> list[Version]:
+        """Those that stood there at some time in between."""
+        following = [*self.versions[1:], None]
+        return [
+            version
+            for version, after in zip(self.versions, following, strict=True)
+            if version.at <= last and (after is None or after.at >= first)
+        ]
 
     def in_force_at(self, instant: int) -> Version | None:
         """Which version speaks for an instant: it begins after `since`, and `until` is within."""

@@ -1,6 +1,7 @@
 """`python -m sexton.torture.crash`: every message of every step cut in every way.
 
-Exit code 1: a point failed, more than one in a hundred was not reached, or none of a step passed.
+Exit code 1: a point failed, more than one in a hundred was not reached although its step always has
+that many messages, or none of a step passed.
 """
 
 import argparse

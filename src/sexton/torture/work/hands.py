@@ -186,6 +186,14 @@ class ApiHand:
         made = await self._to(tenant, "POST", "/v1/dead/redrive", {"ids": [*ids]}, sign)
         return {"jobs": [{"id": each["id"], "revived": each["revived"]} for each in made["jobs"]]}
 
+    async def read_job(self, tenant: Tenant, id: int) -> Answer:
+        found = await self._to(tenant, "GET", f"/v1/jobs/{id}", None, None)
+        return {"id": found["id"], "state": found["state"]}
+
+    async def read_schedule(self, tenant: Tenant, name: str) -> Answer:
+        path = f"/v1/schedules/{segment(name)}"
+        return _told(await self._to(tenant, "GET", path, None, None))
+
     async def live(self, tenant: Tenant) -> list[tuple[Tenant, int]]:
         running = await self._listed(tenant, "/v1/jobs", state="running")
         return running or await self._listed(tenant, "/v1/jobs", state="waiting")

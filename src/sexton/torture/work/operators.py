@@ -13,7 +13,7 @@ common; `alone` in the body of a request says which. Beside that the body has, b
     backfill    {from_us, to_us, rate}
     redrive     {ids}
     resume, cancel_schedule, cancel_job     nothing
-    trespass    nothing: cancel_job with the key of another tenant, which must be refused
+    trespass    {what, owner}: what is another tenant's, see `trespass`; it must be refused
 
 The subject is a schedule's name or a job's id. `rev` of a payload is the instant of the request
 that made it say so. Answers are {version, state, since_us}, as the schedule stood after it; {job}
@@ -41,6 +41,7 @@ from sexton.torture.work.pace import Pace
 from sexton.torture.work.population import MISFIRES, OVERLAPS
 from sexton.torture.work.rules import rephased
 from sexton.torture.work.subjects import Subject, shared_out
+from sexton.torture.work.trespass import Trespasses
 
 VERBS = {
     "pause": 16,
@@ -57,8 +58,9 @@ VERBS = {
 MOST_PAUSED, MOST_CANCELLED = 0.06, 0.03
 TRIES, FIRST_REST, LONGEST_REST = 8, 0.2, 2.0
 LONGEST_BACKFILL = 60 * SECOND
-# Of what an operator does to jobs through the API, so much is none of its business.
-TRESPASSES = 0.2
+RATES = (1.0, 2.0, 5.0, 20.0)
+# Of what an operator does through the API, so much is none of its business.
+TRESPASSES = 0.05
 
 
 class Operator:
@@ -72,6 +74,7 @@ class Operator:
         random: Random,
         subjects: Sequence[Subject],
         pace: Pace,
+        trespasses: Trespasses | None = None,
     ) -> None:
         self._hand = hand
         self._access = access
@@ -82,11 +85,15 @@ class Operator:
         self._cancelled: list[Subject] = []
         self._all = len(self._active)
         self._pace = pace
+        self._trespasses = trespasses
         self._requests = 0
 
     async def run(self) -> None:
         while await self._pace.turn():
-            await self.act(self._random.choices([*VERBS], [*VERBS.values()])[0])
+            if self._trespasses is not None and self._random.random() < TRESPASSES:
+                await self._trespass(self._trespasses)
+            else:
+                await self.act(self._random.choices([*VERBS], [*VERBS.values()])[0])
 
     async def act(self, verb: str) -> None:
         """One verb on one subject; another verb where there is none for it, or too many."""
@@ -155,7 +162,7 @@ class Operator:
             end = max(end, first + SECOND)
         if end >= now:
             return
-        rate = float(self._random.choice((2, 5, 20)))
+        rate = self._random.choice(RATES)
         body = {"from_us": first, "to_us": end, "rate": rate}
         work = partial(self._hand.backfill, tenant, subject.name, first, end, rate)
         await self._ask("backfill", subject, body, work)
@@ -199,9 +206,7 @@ class Operator:
         if not found:
             return
         tenant, id = random.choice(found)
-        if self._hand.via == "api" and random.random() < TRESPASSES:
-            await self._trespass(tenant, id)
-        elif verb == "cancel_job":
+        if verb == "cancel_job":
             work = partial(self._hand.cancel_job, tenant, id)
             await self._request(verb, tenant, id, {}, work)
         else:
@@ -209,12 +214,13 @@ class Operator:
             work = partial(self._hand.redrive, tenant, ids)
             await self._request(verb, tenant, None, {"ids": ids}, work)
 
-    async def _trespass(self, owner: Tenant, id: int) -> None:
-        """With the key of one tenant at the job of another: there is nothing of that number."""
-        others = sorted({*self._access.tenants} - {owner.name})
-        other = self._access.tenants[self._random.choice(others)]
-        work = partial(self._hand.cancel_job, other, id)
-        await self._request("trespass", other, id, {}, work)
+    async def _trespass(self, trespasses: Trespasses) -> None:
+        try:
+            drawn = await trespasses.draw()
+        except Exception:  # an outage, as above
+            return
+        if drawn is not None:
+            await self._request("trespass", drawn.by, drawn.subject, drawn.body, drawn.work)
 
     # ── asking ──────────────────────────────────────────────────────────────
 
@@ -268,16 +274,20 @@ async def run(via: str, seed: int, rate: float, urls: Sequence[str], nth: int, o
     pace = Pace(rate)
     pace.obey_signals()
     lives = len([*(folder / "acks").glob(f"{name}-*")])
-    subjects = shared_out(read_all(folder / "dump" / "population.jsonl"), nth, of)
+    population = read_all(folder / "dump" / "population.jsonl")
+    subjects = shared_out(population, nth, of)
+    random = Random(f"{seed} {name} {lives}")
     async with contextlib.AsyncExitStack() as stack:
         hand: Hand
+        trespasses = None
         if via == "api":
             hand = ApiHand(await stack.enter_async_context(Api(urls)))
+            trespasses = Trespasses(hand, access, random, population)
         else:
             hand = PythonHand(app, access)
             stack.push_async_callback(app.close)
-        random = Random(f"{seed} {name} {lives}")
-        await Operator(hand, access, Asks(folder, name), random, subjects, pace).run()
+        asks = Asks(folder, name)
+        await Operator(hand, access, asks, random, subjects, pace, trespasses).run()
 
 
 def main() -> None:
