@@ -17,6 +17,7 @@ standard library, so whoever made a mistake there does not make it again here. I
                 the invariants, each a class whose docstring is what it demands
     enqueued edits backfills             what was acknowledged, beside what there is
     passed replaced made                 what fires left out, took the place of, and made
+    charge handed_over turns             who was in charge, who went on, who was next
     liveness    how long things took     timeline    what happened around a violation
 """
 
