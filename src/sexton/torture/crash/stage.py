@@ -86,7 +86,7 @@ expected as (
 select pg_notify('sexton.wake', 'schedule')::text
 """
 REPLACED = """
-select not exists (select from sexton.replaced)
+select not exists (select from sexton.replaced join sexton.job on job.id = replaced.job_id)
     and (select count(*) = count(distinct schedule_id) from sexton.job)
 """
 QUIET = """
@@ -264,7 +264,8 @@ class Stage:
         return await self.so(FIRED)
 
     async def replaced(self) -> bool:
-        """Of every schedule one job lives, and nobody has to ask another to end."""
+        """Of every schedule one job lives, and none that is to be asked to end; whoever was about
+        to cross it out, and stands still, holds up nobody."""
         return await self.so(REPLACED)
 
     async def until_quiet(self) -> None:
