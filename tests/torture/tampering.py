@@ -68,11 +68,12 @@ class Tampered:
             if each["now"]["by"] is not None and each["now"]["fence"] != each["was"]["fence"]
         ]
 
-    def succeeded_at_once(self, task: str) -> int:
-        """A job of this task whose only attempt succeeded."""
+    def succeeded_at_once(self, task: str, after: int = 0) -> int:
+        """A job of this task whose only attempt succeeded, made after the change of this number."""
         for made in self.all("job", task=task):
             attempts = self.all("attempt", "I", made["id"])
-            if [each["now"]["outcome"] for each in attempts] == ["succeeded"]:
+            outcomes = [each["now"]["outcome"] for each in attempts]
+            if made["seq"] > after and outcomes == ["succeeded"]:
                 return int(made["id"])
         raise LookupError(f"no {task} succeeded at once")
 

@@ -129,6 +129,6 @@ def jobs_of_a_schedule_that_may_not_overlap(run: Tampered) -> None:
 
 @found_by("overlap-policy")
 def a_job_claimed_while_the_one_before_it_lives(run: Tampered) -> None:
-    job = run.succeeded_at_once("quick")
     someday = run.all("job", payload="someday")[0]
+    job = run.succeeded_at_once("quick", after=someday["seq"])
     run.all("job", "I", job)[0]["now"]["after"] = someday["id"]
