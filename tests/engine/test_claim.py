@@ -1,6 +1,7 @@
 """Claims: never over the limit, in the right order, each once, limits kept cluster-wide."""
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -121,6 +122,24 @@ async def test_jobs_committed_behind_the_place_where_claiming_begins_are_found(
         await claimer.sweep(worker.store, lambda: found.append(True))
         assert found
         assert [claim.task for claim in await claimer.run_once(10, worker.worker)] == ["late"]
+
+
+async def test_a_sweep_rests_by_what_it_cost_the_server_not_by_how_long_its_answer_took(
+    address: Address,
+) -> None:
+    async with hands(address) as worker:
+        claimer = Claimer(worker.store, "default", [], [])
+        await claimer.sweep(worker.store, lambda: None)
+        await worker.enqueue()
+        began = time.monotonic()
+        # Another statement has the connection, as slow answers and a busy process would.
+        other = asyncio.create_task(worker.rows("select pg_sleep(2)"))
+        await asyncio.sleep(0)
+        spent = await claimer.sweep(worker.store, lambda: None)
+        took = time.monotonic() - began
+        await other
+        assert took >= 2
+        assert 0 < spent < took / 2
 
 
 def limited_app(

@@ -25,6 +25,7 @@ from sexton.domain.transitions import Settlement, settle
 from sexton.flow import reap
 from sexton.flow.claim import Claimer
 from sexton.flow.keep import keep_doing
+from sexton.flow.rest import Rest
 from sexton.store import Held, Source, Store
 from sexton.store.connection import ENGINE_SETTINGS
 from sexton.store.jobs import Orphan
@@ -100,7 +101,7 @@ class Remotely:
         self._store = store.over(source)
         self._claimers: dict[str, Claimer] = {}
         self._limits: dict[str, dict[str, bool]] = {}
-        self._next_sweep = 0.0
+        self._sweep_rest = Rest()
 
     async def look(self, desk: Desk, limit: int, asked_to_cancel: bool) -> Turn:
         """At most `limit` jobs of its queues, in the transaction of this desk."""
@@ -133,7 +134,7 @@ class Remotely:
     def forget(self) -> None:
         """Where to go on claiming, for what was claimed is not, or may not be."""
         self._claimers.clear()
-        self._next_sweep = 0.0
+        self._sweep_rest.end()
 
     @property
     def lease_is_due(self) -> bool:
@@ -154,9 +155,9 @@ class Remotely:
 
     async def _sweep(self, poll: float) -> None:
         """Look behind the claimers; seldom, if that takes long."""
-        began = time.monotonic()
-        if began < self._next_sweep:
+        if not self._sweep_rest.over:
             return
+        spent = 0.0
         for queue in self.queues:
             limits = await self._store.remote.limits(queue)
             claimer = self._claimers.get(queue)
@@ -169,9 +170,8 @@ class Remotely:
                     [task for task, here in limits.items() if here],
                     tenants=[self.tenant],
                 )
-            await self._claimers[queue].sweep(self._store, lambda: None)
-        ended = time.monotonic()
-        self._next_sweep = ended + max(poll, min(60.0, 20 * (ended - began)))
+            spent += await self._claimers[queue].sweep(self._store, lambda: None)
+        self._sweep_rest.after(spent, at_least=poll)
 
     async def _claim(self, limit: int, turn: Turn) -> None:
         # Whichever queue goes first could starve the others.

@@ -230,11 +230,14 @@ class Claimer:
         self._turns.expect(tenant, now + due_in)
         return False
 
-    async def sweep(self, store: Store, found: Callable[[], None]) -> None:
-        """Find what was committed behind where claiming begins, or without a word to anybody."""
+    async def sweep(self, store: Store, found: Callable[[], None]) -> float:
+        """Find what was committed behind where claiming begins, or without a word to anybody.
+
+        The answer is for how many seconds the server was at it.
+        """
         bound = self._turns.bound
-        first = await store.jobs.waiting(self.queue, list(PRIORITIES), bound)
-        limited = await store.jobs.limited_tasks(self.queue, bound)
+        first, spent = await store.jobs.waiting(self.queue, list(PRIORITIES), bound)
+        limited, more = await store.jobs.limited_tasks(self.queue, bound)
         if bound is None:
             owners = {tenant for tenant, _ in first} | {tenant for _, tenant in limited}
             self._turns.know(owners.union(await store.jobs.tenants()))
@@ -246,6 +249,7 @@ class Claimer:
             if (self._foresee(lane[0], due_in, now) or behind) and due_in <= 0:
                 found()
         self._sweep_limited(limited, found, now)
+        return spent + more
 
     def _sweep_limited(
         self,

@@ -19,9 +19,10 @@ from sexton.flow.claim import Claimer
 from sexton.flow.deliveries import Deliveries
 from sexton.flow.fetch import Fetcher
 from sexton.flow.health import Health, Meters
-from sexton.flow.keep import keep_doing
+from sexton.flow.keep import keep_doing, took_too_long
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
+from sexton.flow.rest import Rest
 from sexton.flow.spans import Spans
 from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
@@ -75,7 +76,7 @@ class Worker:
         self._worker: int | None = None
         self._idle: set[str] = set()
         self._errands: set[asyncio.Task[None]] = set()
-        self._next_sweep = 0.0
+        self._sweep_rest = Rest()
         self._next_great_reap = 0.0
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -343,18 +344,21 @@ class Worker:
 
     async def _sweep(self) -> None:
         """Look behind the claimers; seldom, if that takes long."""
-        began = time.monotonic()
-        if began < self._next_sweep:
+        if not self._sweep_rest.over:
             return
+        spent = 0.0
         for fetcher in self._fetchers.values():
+            began = time.monotonic()
             try:
-                await fetcher.claimer.sweep(self._store, fetcher.wake)
-            except Unavailable:
-                raise
-            except Exception:
+                spent += await fetcher.claimer.sweep(self._store, fetcher.wake)
+            except Exception as error:
+                if took_too_long(error):
+                    self._sweep_rest.in_vain(time.monotonic() - began)
+                    raise
+                if isinstance(error, Unavailable):
+                    raise
                 log.exception("sweeping %s failed", fetcher.queue)
-        ended = time.monotonic()
-        self._next_sweep = ended + min(60.0, 20 * (ended - began))
+        self._sweep_rest.after(spent)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

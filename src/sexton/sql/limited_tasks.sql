@@ -1,6 +1,6 @@
 -- The tasks and tenants of which a queue has jobs that only the claim for limited ones finds, each with
 -- the instant at which its first is due, and in how many seconds. Walks over what a long transaction
--- elsewhere keeps: not for the hot path.
+-- elsewhere keeps: not for the hot path. One more row tells for how many seconds the server was at it.
 -- $1 queue  $2 tenants, or null for all  $3 now
 with recursive waiting as (
     (select job.task, job.tenant_id
@@ -19,17 +19,26 @@ with recursive waiting as (
          order by job.task, job.tenant_id
          limit 1
      ) as later)
+),
+found as materialized (
+    select waiting.task, waiting.tenant_id, first.due_at,
+        extract(epoch from first.due_at - coalesce($3::timestamptz, clock_timestamp()))::double precision
+            as due_in
+    from waiting
+    cross join lateral (
+        select job.due_at
+        from sexton.job
+        where job.queue = $1::text and job.task = waiting.task and job.tenant_id = waiting.tenant_id
+            and job.claimed_by is null and job.limited and job.due_at < 'infinity'
+        order by job.due_at
+        limit 1
+    ) as first
+    where $2::integer[] is null or waiting.tenant_id = any ($2::integer[])
 )
-select waiting.task, waiting.tenant_id, first.due_at,
-    extract(epoch from first.due_at - coalesce($3::timestamptz, clock_timestamp()))::double precision
-        as due_in
-from waiting
-cross join lateral (
-    select job.due_at
-    from sexton.job
-    where job.queue = $1::text and job.task = waiting.task and job.tenant_id = waiting.tenant_id
-        and job.claimed_by is null and job.limited and job.due_at < 'infinity'
-    order by job.due_at
-    limit 1
-) as first
-where $2::integer[] is null or waiting.tenant_id = any ($2::integer[])
+select found.task, found.tenant_id, found.due_at, found.due_in, null::double precision as seconds
+from found
+union all
+-- Asked for its count, the walk is over before the clock is read.
+select null, null, null, null,
+    case when (select count(*) from found) >= 0
+        then extract(epoch from clock_timestamp() - statement_timestamp())::double precision end

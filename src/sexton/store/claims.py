@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from sexton.domain.job import AGEING, Claim
 from sexton.store.statements import Statements
@@ -111,10 +112,15 @@ class Claims:
 
     async def waiting(
         self, queue: str, priorities: Sequence[int], tenants: Sequence[int] | None
-    ) -> dict[Lane, tuple[datetime, float]]:
-        """The same from the beginning of time, of these tenants or of all that have any."""
+    ) -> tuple[dict[Lane, tuple[datetime, float]], float]:
+        """The same from the beginning of time, of these tenants or of all that have any; and how
+        long the server was at it."""
         rows = await self._run.rows("waiting", queue, priorities, tenants, self._run.now())
-        return {(row["tenant_id"], row["priority"]): (row["due_at"], row["due_in"]) for row in rows}
+        found, seconds = _and_seconds(rows)
+        first = {
+            (row["tenant_id"], row["priority"]): (row["due_at"], row["due_in"]) for row in found
+        }
+        return first, seconds
 
     async def outlook_limited(
         self, queue: str, tasks: Sequence[str], tenants: Sequence[int]
@@ -127,7 +133,16 @@ class Claims:
 
     async def limited_tasks(
         self, queue: str, tenants: Sequence[int] | None = None
-    ) -> dict[tuple[str, int], tuple[datetime, float]]:
-        """Whose jobs of which tasks only the limited claim finds, and when the first is due."""
+    ) -> tuple[dict[tuple[str, int], tuple[datetime, float]], float]:
+        """Whose jobs of which tasks only the limited claim finds, and when the first is due; and
+        how long the server was at it."""
         rows = await self._run.rows("limited_tasks", queue, tenants, self._run.now())
-        return {(row["task"], row["tenant_id"]): (row["due_at"], row["due_in"]) for row in rows}
+        found, seconds = _and_seconds(rows)
+        first = {(row["task"], row["tenant_id"]): (row["due_at"], row["due_in"]) for row in found}
+        return first, seconds
+
+
+def _and_seconds(rows: Sequence[Any]) -> tuple[list[Any], float]:
+    """What was found, and the row that tells for how long the server was at it."""
+    found = [row for row in rows if row["seconds"] is None]
+    return found, sum(row["seconds"] for row in rows if row["seconds"] is not None)
