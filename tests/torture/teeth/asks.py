@@ -278,3 +278,50 @@ def a_trigger_that_is_done_again(run: Tampered) -> None:
 @found_by("acknowledged-survives")
 def a_backfill_that_is_done_again(run: Tampered) -> None:
     _ask(run, "backfill")["again"] = 1
+
+
+def _as_a_trespass(run: Tampered, verb: str) -> None:
+    """Another tenant asked for it, was told that there is no such thing, and yet it was done."""
+    ask, ack = _ask(run, verb), _ack(run, verb)
+    owner = ask["tenant"]
+    ask["body"] = {"what": verb, "owner": owner}
+    ask |= {"verb": "trespass", "tenant": "acme" if owner == "default" else "default"}
+    del ack["answer"]
+    ack |= {"event": "error", "error": "Answered: 404: there is no such thing", "unsure": False}
+
+
+@found_by("acknowledged-survives")
+def another_tenants_pause_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "pause")
+
+
+@found_by("acknowledged-survives")
+def another_tenants_edit_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "update")
+
+
+@found_by("acknowledged-survives")
+def another_tenants_cancel_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "cancel_schedule")
+
+
+@found_by("acknowledged-survives")
+def another_tenants_trigger_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "trigger")
+
+
+@found_by("acknowledged-survives")
+def another_tenants_resume_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "resume")
+
+
+@found_by("ends-have-reasons")
+def another_tenants_cancel_of_a_job_was_refused_and_done(run: Tampered) -> None:
+    _as_a_trespass(run, "cancel_job")
+
+
+@found_by("acknowledged-survives")
+def a_pause_before_anybody_asked_for_it(run: Tampered) -> None:
+    ask, ack = _ask(run, "pause"), _ack(run, "pause")
+    for line in (ask, ack):
+        line["at"] += 60 * SECOND

@@ -12,6 +12,7 @@ from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.said import Unclear, described
 from sexton.torture.check.things import Schedule, Version
+from sexton.torture.check.unasked import Unasked
 from sexton.torture.check.when import Rule
 
 _ENQUEUES = ("enqueue", "enqueue_many")
@@ -31,6 +32,7 @@ class AcknowledgedSurvives(Invariant):
         self._versions: dict[tuple[int, int], Line] = {}  # of schedules, as they began
         self._backfills: dict[int, Line] = {}
         self._past = Backfills(evidence)
+        self._unasked = Unasked(self._apart)
         self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
             "add": self._says,
             "update": self._says,
@@ -68,8 +70,10 @@ class AcknowledgedSurvives(Invariant):
                 self._enqueue(ask, by_payload, asked)
                 continue
             schedule = by_name.get((self._tenant(ask), ask.subject))
-            if schedule is not None and ask.verb in self._requests:
-                self._requests[ask.verb][schedule.id] += ask.again is None
+            if schedule is not None:
+                self._unasked.hear(ask, schedule)
+                if ask.verb in self._requests:
+                    self._requests[ask.verb][schedule.id] += ask.again is None
             if ask.answer is not None:
                 self._written(ask, schedule)
         for payload, most in asked.items():
@@ -80,6 +84,7 @@ class AcknowledgedSurvives(Invariant):
         self._no_more_than_asked("trigger", self._triggered.values())
         rows = self._backfills.values()
         self._no_more_than_asked("backfill", [each["schedule"] for each in rows])
+        self._nothing_unasked()
         for line in self.evidence.folder.dump("population"):
             self._registered(line)
         self._stands_as_replayed()
@@ -180,6 +185,14 @@ class AcknowledgedSurvives(Invariant):
             if times > (asked := self._requests[verb][schedule]):
                 what = f"{verb} was asked for {asked} times, and done {times} times"
                 self.violated(what, self.world.ended, schedule=schedule)
+
+    def _nothing_unasked(self) -> None:
+        """No schedule changes but by a request of its own tenant that was not refused."""
+        for schedule in self.world.schedules.values():
+            self.checked += len(schedule.versions) - 1
+            for version, what in self._unasked.of(schedule):
+                wrong = f"its version {version.n} is a {what} that nobody of its tenant asked for"
+                self.violated(wrong, version.at, schedule=schedule.id)
 
     # ── schedules ───────────────────────────────────────────────────────────
 
