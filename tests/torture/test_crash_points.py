@@ -9,11 +9,13 @@ from importlib import resources
 import asyncpg
 import pytest
 
+from sexton import sql
 from sexton.torture.crash import sweep as module
 from sexton.torture.crash.__main__ import main
+from sexton.torture.crash.places import Seen, end_of
 from sexton.torture.crash.point import WAYS, Point, Verdict
 from sexton.torture.crash.site import Site
-from sexton.torture.crash.steps import STEPS, Step
+from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, Step
 from sexton.torture.crash.sweep import Choice, Sweep, as_json, report, sweep
 from sexton.torture.crash.verify import invariants
 from sexton.torture.proxy import Tripped
@@ -119,12 +121,13 @@ async def test_two_owners_of_one_partition_are_noticed_at_their_commit(database_
 
 
 def test_every_point_belongs_to_one_of_the_samples() -> None:
-    every = {Point("fire", way, at) for way in WAYS for at in range(1, 42)}
+    places = [f"fire/Bind {at}/Bind" for at in range(1, 42)]
+    every = {Point("fire", way, at) for way in WAYS for at in places}
     samples = [
-        point for seed in range(200) for point in Choice(every=11, seed=seed).points("fire", 41)
+        point for seed in range(200) for point in Choice(every=11, seed=seed).points("fire", places)
     ]
     assert set(samples) == every
-    assert {*Choice().points("fire", 41)} == every
+    assert {*Choice().points("fire", places)} == every
 
 
 def test_every_step_is_tried() -> None:
@@ -134,70 +137,102 @@ def test_every_step_is_tried() -> None:
 def swept(passed: int, missed: int, *more: Verdict, steps: Sequence[str] = ("fire",)) -> Sweep:
     """So many points of the first step; the steps are those that were tried."""
     message = Tripped("client", "Query", 1, 1, "select")
+    places = [f"fire/Bind {at}/Bind" for at in range(1, passed + missed + 1)]
     verdicts = [
-        Verdict(Point(steps[0], "kill", at), message if at <= passed else None, (), 1.0)
-        for at in range(1, passed + missed + 1)
+        Verdict(Point(steps[0], "kill", place), message if nth < passed else None, (), 1.0)
+        for nth, place in enumerate(places)
     ]
-    return Sweep([*verdicts, *more], dict.fromkeys(steps, passed + missed))
+    return Sweep([*verdicts, *more], {step: Seen([places]) for step in steps})
 
 
-def test_a_sweep_is_well_only_if_nearly_every_point_was_reached() -> None:
+def test_a_sweep_is_well_only_if_every_message_that_is_always_there_was_reached() -> None:
     assert swept(100, 0).well
-    assert swept(99, 1).well
-    assert not swept(98, 2).well
-    assert not swept(34, 2900).well
+    assert not swept(99, 1).well
     assert not swept(0, 0).well
-    failed = Verdict(Point("fire", "kill", 1), None, ("nothing_lost: job 1",), 1.0)
+    failed = Verdict(Point("fire", "kill", "fire/Bind 1/Bind"), None, ("nothing_lost: job 1",), 1.0)
     assert not swept(1000, 0, failed).well
 
 
 def test_a_step_of_which_no_point_has_passed_is_no_success() -> None:
-    missed = Verdict(Point("claim", "stop", 7), None, (), 1.0, tries=3)
+    missed = Verdict(Point("claim", "stop", "claim/Bind 7/Sync"), None, (), 1.0, tries=3)
     found = swept(1000, 0, missed, steps=["fire", "claim"])
     assert not found.well
     table = found.table().splitlines()
-    assert "not reached: claim stop 7 in 3 tries: the process had less to say" in table
+    named = "claim stop at claim/Bind 7/Sync"
+    assert f"not reached: {named} in 3 tries: the process had less to say" in table
     assert "no point of claim has passed" in table
     told = as_json(found)
-    assert told["not_reached"] == [{"step": "claim", "way": "stop", "at": 7}]
+    assert told["not_reached"] == [{"step": "claim", "way": "stop", "at": "claim/Bind 7/Sync"}]
     assert told["unproved"] == ["claim"]
 
 
 def test_messages_that_are_not_always_there_may_be_missed() -> None:
-    found = swept(40, 10)
+    found = swept(40, 1)
     assert not found.well
-    found.least["fire"] = 40
+    [missed] = found.missed
+    others = [place for place in found.seen["fire"].places if place != missed.point.at]
+    found.seen["fire"] = Seen([others, [*others, missed.point.at], others])
     assert found.well
-    found.least["fire"] = 41
+    assert "had less to say, as in all but 1 of 3 looks" in found.table()
+    found.seen["fire"] = Seen([[*others, missed.point.at]] * 3)
     assert not found.well
 
 
-async def test_the_last_messages_of_the_longer_exchange_are_cut_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lengths = iter([3, 5, 4])
+async def test_what_any_look_has_seen_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(["abc", "abcde", "afc"])
 
     async def messages(site: Site, step: Step) -> list[str]:
-        return ["message"] * next(lengths)
+        return [*next(looks)]
 
     async def run(site: Site, step: Step, point: Point) -> Verdict:
-        return Verdict(point, Tripped("client", "Query", point.at, 1, "select"), (), 0.0)
+        return Verdict(point, Tripped("client", "Query", 1, 1, "select"), (), 0.0)
 
     monkeypatch.setattr(module, "messages", messages)
     monkeypatch.setattr(module, "run", run)
     found = await sweep(Choice(["claim"], ["kill"]), looks=3)
-    assert sorted(each.point.at for each in found.verdicts) == [1, 2, 3, 4, 5]
-    assert (found.least, found.counts) == ({"claim": 3}, {"claim": 5})
+    assert sorted(each.point.at for each in found.verdicts) == [*"abcdef"]
+    assert [place for place in "abcdef" if found.seen["claim"].always(place)] == ["a", "c"]
+
+
+def _exchange(statement: str, nth: int) -> list[str]:
+    return [f"{statement}/Bind {nth}/{kind}" for kind in ("Bind", "Sync", "ReadyForQuery")]
+
+
+def test_a_step_ends_with_the_last_of_the_exchanges_that_it_needs() -> None:
+    """However often others come in between; to parse a statement is not to run it."""
+    needs = {"fire": 1, "due": 2}
+    prepared = ["fire/Parse 1/Parse", "fire/Parse 1/ReadyForQuery"]
+    places = [*_exchange("due", 1), *prepared, *_exchange("due", 2), *_exchange("due_next", 1)]
+    assert end_of(needs, places) is None
+    places += _exchange("fire", 1)
+    assert end_of(needs, places) == len(places)
+    assert end_of(needs, places + _exchange("due", 3)) == len(places)
+    assert end_of(needs, places, 3) is None
+    assert end_of(needs, places + _exchange("COMMIT;", 1), 3) == len(places) + 3
+
+
+def test_a_statement_without_a_name_is_known_by_how_it_begins() -> None:
+    places = ["insert into crash.effect/Query 1/ReadyForQuery"]
+    assert end_of({"insert into crash": 1}, places) == 1
+    assert end_of({"due": 1}, ["due_next/Bind 1/ReadyForQuery"]) is None
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_statement_that_a_step_needs_is_one_that_there_is(step: str) -> None:
+    unknown = {*STEPS[step].needs} - {*sql.names()}
+    assert unknown <= {"BEGIN", "COMMIT", INSERT, SUCCEED}
 
 
 def test_a_point_that_is_not_reached_is_tried_again_named_and_no_success(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--step", "claim", "--way", "reset", "--at", "9999", "--quiet"]
+    words = ["--step", "settle", "--way", "reset", "--at", "settle/Bind 99/Sync", "--quiet"]
     monkeypatch.setattr(sys, "argv", ["crash", *words])
+    monkeypatch.setattr(module, "LOOKS", 1)
+    monkeypatch.setattr(module, "TRIES", 2)
     assert main() == 1
     told = capsys.readouterr().out
-    assert "not reached: claim reset 9999 in 3 tries: " in told
+    assert "not reached: settle reset at settle/Bind 99/Sync in 2 tries: " in told
     assert "1 points: 0 passed, 0 failed, 1 not reached" in told
 
 

@@ -385,6 +385,26 @@ async def test_a_black_hole_begins_at_a_message(
         await asyncio.wait_for(asyncio.gather(writing, other), WITHIN)
 
 
+@pytest.mark.parametrize("between", [0, 3])
+async def test_a_message_is_cut_by_its_place_whatever_comes_before_it(
+    server: Postgres, database_url: str, between: int
+) -> None:
+    async with way(server, database_url) as there:
+        connection = await there.connect()
+        statement = await connection.prepare("insert into note select generate_series(1, $1)")
+        place = "insert into note select generate_series(/Bind 2/CommandComplete"
+        trip = Trip(0, "reset", about=("insert into note",), place=place)
+        await there.proxies.arm("one", trip)
+        assert await statement.fetch(2) == []
+        for number in range(between):
+            await connection.execute(f"select {number}")
+        assert not there.proxies.has_tripped("one")
+        await is_ended(statement.fetch(3))
+        tripped = there.proxies.has_tripped("one")
+        assert tripped is not None
+        assert tripped.text.startswith("CommandComplete INSERT 0 3")
+
+
 async def test_a_trip_counts_only_what_it_is_about(server: Postgres, database_url: str) -> None:
     async with way(server, database_url) as there:
         first, second = await there.connect(), await there.connect()
@@ -399,6 +419,10 @@ async def test_a_trip_counts_only_what_it_is_about(server: Postgres, database_ur
         log = (await there.proxies.tally("one")).log
         assert log[0] == "* 2 → Bind insert into note values ($1)"
         assert all(line[2] == "2" for line in log)
+        [bind, *_, begins, described, row, _, _] = (await there.proxies.tally("one")).places
+        assert bind == "insert into note values ($1)/Bind 1/Bind"
+        assert (begins, described) == ("select 3/Query 1/Query", "select 3/Query 1/RowDescription")
+        assert row == "select 3/Query 1/DataRow"
         assert [line for line in log if not line.startswith("*")] == [
             "  2 → Query select 3",
             "  2 ← RowDescription (select 3)",

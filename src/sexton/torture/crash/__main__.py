@@ -1,7 +1,7 @@
 """`python -m sexton.torture.crash`: every message of every step cut in every way.
 
-Exit code 1: a point failed, more than one in a hundred was not reached although its step always has
-that many messages, or none of a step passed.
+Exit code 1: a point failed, a message that its step always has was not reached, or none of a step
+passed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=list(WAYS), help="only this; may repeat")
     parser.add_argument("--every", type=int, default=1, metavar="K", help="each K-th message only")
     parser.add_argument("--seed", type=int, default=0, help="where --every begins")
-    parser.add_argument("--at", type=int, metavar="K", help="only the K-th message")
+    parser.add_argument("--at", metavar="PLACE", help="only this message: 'claim/Bind 2/Sync'")
     parser.add_argument("--pooler", action="store_true", help="speak as to a transaction pooler")
     parser.add_argument("--lanes", type=int, default=LANES, help="points tried at once")
     parser.add_argument("--first", action="store_true", help="end at the first failure")

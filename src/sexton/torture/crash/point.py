@@ -1,10 +1,12 @@
 """One crash point: a step, cut at its k-th message in one way, and what became of it."""
 
 import asyncio
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sexton.torture.crash.places import end_of
 from sexton.torture.crash.site import Site
 from sexton.torture.crash.stage import LEASE, OWNED, WITHIN, Stage, TooLate, stage
 from sexton.torture.crash.steps import VICTIM, Step
@@ -24,6 +26,9 @@ WAYS: dict[str, Trip] = {
 NOTHING = "nothing"  # what goes wrong without being cut
 LONGEST = 120.0
 COMMIT = 3  # messages; as to a pooler, every statement is followed by one
+# What was wanted of a step may be there before all of its statements are exchanged; by then they
+# mostly are, and those that never come are not waited for.
+AFTERWARDS = 5.0
 # Silence ends when somebody else is at it, or through with it, so that what comes late meets what
 # came instead. After so long it ends in any case, since a statement that has begun may keep its
 # job locked while its client is silent; but a node that is cut off must be replaced.
@@ -32,16 +37,16 @@ SILENT_FOR = 4 * LEASE
 
 @dataclass(frozen=True)
 class Point:
-    """Which one; `at` counts from 1."""
+    """Which one; `at` is the place of a message."""
 
     step: str
     way: str
-    at: int
+    at: str
     pooler: bool = False
 
     @property
     def command(self) -> str:
-        which = f"--step {self.step} --way {self.way} --at {self.at}"
+        which = f"--step {self.step} --way {self.way} --at {shlex.quote(self.at)}"
         return f"python -m sexton.torture.crash {which}{' --pooler' if self.pooler else ''}"
 
 
@@ -71,11 +76,11 @@ class Broken(Exception):
 
     def __init__(self, step: str, wrong: Sequence[str]) -> None:
         super().__init__(f"{step} goes wrong without a fault: {list(wrong)}")
-        self.verdict = Verdict(Point(step, NOTHING, 0), None, tuple(wrong), 0.0)
+        self.verdict = Verdict(Point(step, NOTHING, ""), None, tuple(wrong), 0.0)
 
 
 async def messages(site: Site, step: Step) -> list[str]:
-    """The messages of a step when nothing is wrong; the end is that of its last exchange."""
+    """The places of a step when nothing is wrong, to the end of its last exchange."""
     async with asyncio.timeout(LONGEST), stage(site) as there:
         await step.prepare(there)
         proxy = there.proxy(VICTIM)
@@ -85,13 +90,23 @@ async def messages(site: Site, step: Step) -> list[str]:
             await there.until("the step is over", lambda: step.done(there))
         except TooLate as error:
             raise Broken(step.name, [str(error), *await violations(there)]) from error
-        log = (await site.proxies.tally(proxy)).log
+        await there.wait(lambda: _exchanged(there, step), AFTERWARDS)
+        places = (await site.proxies.tally(proxy)).places
         if wrong := await violations(there):
             raise Broken(step.name, wrong)
-    ends = [n for n, line in enumerate(log, 1) if line.startswith("*") and "ReadyForQuery" in line]
-    if not ends:
-        raise TooLate(f"{step.name}: none of its statements was sent: {list(log)}")
-    return list(log[: ends[: step.exchanges][-1] + (COMMIT if site.pooler else 0)])
+    if not places:
+        raise TooLate(f"{step.name}: none of its statements was sent")
+    return [*places[: end_of(step.needs, places, _more(site))]]
+
+
+def _more(site: Site) -> int:
+    return COMMIT if site.pooler else 0
+
+
+async def _exchanged(there: Stage, step: Step) -> bool:
+    """Whether all that the step needs has gone through."""
+    places = (await there.site.proxies.tally(there.proxy(VICTIM))).places
+    return end_of(step.needs, places, _more(there.site)) is not None
 
 
 async def run(site: Site, step: Step, point: Point) -> Verdict:
@@ -123,19 +138,24 @@ async def run(site: Site, step: Step, point: Point) -> Verdict:
 
 
 async def _cut(there: Stage, step: Step, point: Point) -> Tripped | None:
-    """Set the step off and wait for its k-th message; None: it was over before that."""
+    """Set the step off and wait for the message; None: it was over without that."""
     proxies, proxy = there.site.proxies, there.proxy(VICTIM)
     way = WAYS[point.way]
     action: Action = way.do
-    await proxies.arm(proxy, Trip(point.at, action, about=step.subjects, scope=way.scope))
+    trip = Trip(0, action, about=step.subjects, scope=way.scope, log=True, place=point.at)
+    await proxies.arm(proxy, trip)
     acting = asyncio.create_task(step.act(there))
 
-    async def reached_or_over() -> bool:
+    async def reached_or_done() -> bool:
         return bool(proxies.has_tripped(proxy)) or (acting.done() and await step.done(there))
 
+    async def reached_or_over() -> bool:
+        return bool(proxies.has_tripped(proxy)) or await _exchanged(there, step)
+
     try:
-        if not await there.wait(reached_or_over, WITHIN):
-            raise TooLate(f"message {point.at} of {step.name} did not come, nor its end")
+        if not await there.wait(reached_or_done, WITHIN):
+            raise TooLate(f"{point.at} of {step.name} did not come, nor its end")
+        await there.wait(reached_or_over, AFTERWARDS)
     finally:
         await acting
     return proxies.has_tripped(proxy)

@@ -1,7 +1,7 @@
 """The steps of a job's and of a schedule's life, each as a small scenario with a victim."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ STANDBY = "standby"
 INSERT = "insert into crash"
 SUCCEED = "select * from sexton.succeed"
 REPLACE = ("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out")
+TRANSACTIONS = {"BEGIN": 2, INSERT: 2, "settle": 1, SUCCEED: 1, "COMMIT": 2}
 ENOUGH = 60  # characters tell every statement from the others
 Do = Callable[[Stage], Coroutine[Any, Any, None]]
 Look = Callable[[Stage], Awaitable[bool]]
@@ -23,14 +24,13 @@ Look = Callable[[Stage], Awaitable[bool]]
 class Step:
     """One step: what is there before, what sets it off, and when it is over.
 
-    Cut are the messages from the first that is `about` one of these statements, of any connection
-    that carries one, to the end of the `exchanges`-th of them.
+    Cut are the messages from the first that is about a statement that it `needs`, of any connection
+    that carries one, until each of them has been exchanged so often.
     """
 
     name: str
     role: str  # of the victim, and of whoever stands in for it
-    about: tuple[str, ...]
-    exchanges: int
+    needs: Mapping[str, int]
     prepare: Do
     act: Do
     done: Look
@@ -42,8 +42,12 @@ class Step:
         names = set(sql.names())
         return tuple(
             shortened(sql.statement(each, "sexton"))[:ENOUGH] if each in names else each
-            for each in self.about
+            for each in self.needs
         )
+
+
+def _once(*statements: str) -> dict[str, int]:
+    return dict.fromkeys(statements, 1)
 
 
 async def _nothing(_: Stage) -> None: ...
@@ -229,41 +233,38 @@ async def _fired(stage: Stage) -> bool:
 STEPS = {
     step.name: step
     for step in (
-        Step("first_fire", "node", ("due", "rules", "fire"), 3, _a_node, _soon, _fired),
-        Step("fire", "node", ("due", "fire"), 3, _a_warm_node, _soon_and_never, _fired),
+        Step("first_fire", "node", _once("due", "rules", "fire"), _a_node, _soon, _fired),
+        Step("fire", "node", {"fire": 1, "due": 2}, _a_warm_node, _soon_and_never, _fired),
         Step(
-            *("catch_up", "node", ("mark_late", "late", "fire"), 4),
+            *("catch_up", "node", _once("mark_late", "late", "fire")),
             *(_a_catching_node, _a_late_schedule, _fired),
         ),
         Step(
-            *("replace", "node", REPLACE, 5),
+            *("replace", "node", _once(*REPLACE)),
             *(_a_replacing_node, _replaced_soon, _fired_and_replaced),
         ),
-        Step("claim", "worker", ("claim",), 2, _a_worker, _some_jobs, _ended),
-        Step("limit", "worker", ("claim_limited",), 2, _a_worker, _limited_jobs, _ended),
-        Step("renew", "worker", ("renew",), 1, _a_running_job, _nothing, _ended),
-        Step("heartbeat", "node", ("heartbeat",), 1, _a_node_and_a_schedule, _nothing, _fired),
-        Step("settle", "worker", ("settle_succeeded",), 1, _a_warm_worker, _quick_jobs, _ended),
-        Step("answer", "worker", ("settle",), 1, _a_warm_worker, _an_answer, _ended),
+        Step("claim", "worker", {"claim": 2}, _a_worker, _some_jobs, _ended),
+        Step("limit", "worker", {"claim_limited": 2}, _a_worker, _limited_jobs, _ended),
+        Step("renew", "worker", _once("renew"), _a_running_job, _nothing, _ended),
+        Step("heartbeat", "node", _once("heartbeat"), _a_node_and_a_schedule, _nothing, _fired),
+        Step("settle", "worker", _once("settle_succeeded"), _a_warm_worker, _quick_jobs, _ended),
+        Step("answer", "worker", _once("settle"), _a_warm_worker, _an_answer, _ended),
+        Step("transaction", "worker", TRANSACTIONS, _a_warm_worker, _writes, _ended),
+        Step("retry", "worker", {"settle": 1, "claim": 3}, _a_failing_job, _nothing, _ended),
         Step(
-            *("transaction", "worker", ("BEGIN", INSERT, "settle", SUCCEED, "COMMIT"), 8),
-            *(_a_warm_worker, _writes, _ended),
-        ),
-        Step("retry", "worker", ("settle", "claim"), 4, _a_failing_job, _nothing, _ended),
-        Step(
-            *("reap", "worker", ("lose_workers", "orphans", "settle"), 4),
+            *("reap", "worker", {"lose_workers": 1, "orphans": 2, "settle": 1}),
             *(_an_orphan, _nothing, _ended),
         ),
         Step(
-            *("handover", "node", ("roster", "assign"), 2, _two_nodes, _leave, _fired_and_owned),
+            *("handover", "node", _once("roster", "assign"), _two_nodes, _leave, _fired_and_owned),
             leaves=True,
         ),
         Step(
-            *("takeover", "node", ("elect", "roster", "assign"), 3),
+            *("takeover", "node", _once("elect", "roster", "assign")),
             *(_a_second_in_command, _the_leader_dies, _fired_and_owned),
         ),
         Step(
-            *("balance", "node", ("roster", "assign"), 2),
+            *("balance", "node", _once("roster", "assign")),
             *(_a_node, _another_joins, _fired_and_shared),
         ),
     )

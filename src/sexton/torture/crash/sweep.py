@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from sexton.torture.crash.places import Seen
 from sexton.torture.crash.point import NOTHING, WAYS, Broken, Point, Verdict, messages, run
 from sexton.torture.crash.site import Site, site
 from sexton.torture.crash.steps import STEPS
 
 LANES = 12
-LOOKS = 2
-TRIES = 3  # of a point that is not reached: an exchange may have fewer messages that time
-MOST_MISSED = 0.01  # of all points: what is not reached has not been shown
+LOOKS = 6
+TRIES = 5  # of a point that is not reached: a step may do without that message this time
 T = TypeVar("T")
 
 
@@ -25,15 +25,16 @@ class Choice:
     ways: Sequence[str] = tuple(WAYS)
     every: int = 1
     seed: int = 0
-    at: int | None = None
+    at: str | None = None
     pooler: bool = False  # processes speak as to a transaction pooler
 
-    def points(self, step: str, count: int) -> list[Point]:
+    def points(self, step: str, places: Sequence[str]) -> list[Point]:
         points = []
         for way in self.ways:
             # Each way begins elsewhere, so that together they see more of the messages.
-            first = random.Random(f"{self.seed} {step} {way}").randrange(min(self.every, count)) + 1
-            chosen = range(first, count + 1, self.every) if self.at is None else [self.at]
+            begins = random.Random(f"{self.seed} {step} {way}")
+            first = begins.randrange(min(self.every, len(places)))
+            chosen = places[first :: self.every] if self.at is None else [self.at]
             points += [Point(step, way, at, self.pooler) for at in chosen]
         return points
 
@@ -43,8 +44,7 @@ class Sweep:
     """What was found so far."""
 
     verdicts: list[Verdict] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)  # messages of each step, at most
-    least: dict[str, int] = field(default_factory=dict)  # and at least, if it is not always so many
+    seen: dict[str, Seen] = field(default_factory=dict)  # the messages of each step
 
     @property
     def failed(self) -> list[Verdict]:
@@ -59,31 +59,31 @@ class Sweep:
     def unproved(self) -> list[str]:
         """Steps of which no point has passed: they were not shown to be safe anywhere."""
         passed = {each.point.step for each in self.verdicts if each.passed}
-        return [step for step in self.counts if step not in passed]
+        return [step for step in self.seen if step not in passed]
 
     @property
     def well(self) -> bool:
-        """Whether next to every point was reached, some of every step, and nothing went wrong."""
-        few = sum(map(self._is_always, self.missed)) <= MOST_MISSED * len(self.verdicts)
-        return bool(self.verdicts) and not self.failed and not self.unproved and few
+        """Whether every message that a step always has was cut, and nothing went wrong."""
+        proved = bool(self.verdicts) and not self.unproved
+        return proved and not self.failed and not any(map(self._is_always, self.missed))
 
     def _is_always(self, verdict: Verdict) -> bool:
-        """Whether its step always has a message there; a busy host adds some, now and then."""
-        step = verdict.point.step
-        return verdict.point.at <= self.least.get(step, self.counts.get(step, 0))
+        """Whether its step always has that message; others depend on who comes first."""
+        seen = self.seen.get(verdict.point.step)
+        return seen is None or seen.always(verdict.point.at)
 
     def table(self) -> str:
         """Step by way: passed of tried, and seconds; those that were not reached are no pass."""
         ways = [way for way in WAYS if any(each.point.way == way for each in self.verdicts)]
         lines = [f"{'step':<12}{'messages':>9}" + "".join(f"{way:>20}" for way in ways)]
-        for step in self.counts:
+        for step, seen in self.seen.items():
             cells = [self._cell(step, [way]) for way in ways]
-            lines.append(f"{step:<12}{self.counts[step]:>9}" + "".join(f"{c:>20}" for c in cells))
+            lines.append(f"{step:<12}{len(seen):>9}" + "".join(f"{c:>20}" for c in cells))
         total = "".join(f"{self._cell(None, [way]):>20}" for way in ways)
-        lines.append(f"{'all':<12}{sum(self.counts.values()):>9}{total}")
+        lines.append(f"{'all':<12}{sum(map(len, self.seen.values())):>9}{total}")
         passed = sum(each.passed for each in self.verdicts)
         stuck = sum(each.stuck for each in self.verdicts)
-        lines += [f"not reached: {_missed(each)}" for each in self.missed]
+        lines += [f"not reached: {self._missed(each)}" for each in self.missed]
         lines += [f"no point of {step} has passed" for step in self.unproved]
         lines.append(
             f"{len(self.verdicts)} points: {passed} passed, {len(self.failed)} failed, "
@@ -91,6 +91,14 @@ class Sweep:
             "to be back"
         )
         return "\n".join(lines)
+
+    def _missed(self, verdict: Verdict) -> str:
+        """Why: what kept the scene from being set, or nothing did."""
+        why, *_ = verdict.said.splitlines() or ["the process had less to say"]
+        seen = self.seen.get(verdict.point.step)
+        if seen is not None and not self._is_always(verdict):
+            why = f"{why}, as in all but {seen.how_often(verdict.point.at)}"
+        return f"{_named(verdict)} in {verdict.tries} tries: {why}"
 
     def _cell(self, step: str | None, ways: Iterable[str]) -> str:
         chosen = [
@@ -108,7 +116,7 @@ async def sweep(
     choice: Choice,
     *,
     lanes: int = LANES,
-    looks: int = LOOKS,
+    looks: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
     first: bool = False,
 ) -> Sweep:
@@ -118,14 +126,16 @@ async def sweep(
     """
     found = Sweep()
     async with site(pooler=choice.pooler) as there:
-        counted = await _in_lanes(lanes, [_count(there, name, looks) for name in choice.steps])
-        for name, many in zip(choice.steps, counted, strict=True):
-            if isinstance(many, Broken):
-                found.verdicts.append(many.verdict)
-                tell(report(many.verdict))
+        looked = await _in_lanes(
+            lanes, [_look(there, name, looks or LOOKS) for name in choice.steps]
+        )
+        for name, seen in zip(choice.steps, looked, strict=True):
+            if isinstance(seen, Broken):
+                found.verdicts.append(seen.verdict)
+                tell(report(seen.verdict))
             else:
-                found.least[name], found.counts[name] = min(many), max(many)
-        points = [p for name, many in found.counts.items() for p in choice.points(name, many)]
+                found.seen[name] = seen
+        points = [p for name, seen in found.seen.items() for p in choice.points(name, seen.places)]
         random.Random(choice.seed).shuffle(points)  # those that mostly wait among the others
 
         async def attempt(point: Point) -> None:
@@ -154,10 +164,10 @@ async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[
     return [task.result() for task in tasks]
 
 
-async def _count(there: Site, name: str, looks: int) -> list[int] | Broken:
-    """Without a fault, several times: up to the longest all are cut, or its last never would be."""
+async def _look(there: Site, name: str, looks: int) -> Seen | Broken:
+    """Without a fault, several times: what comes only now and then is cut too."""
     try:
-        return [len(await messages(there, STEPS[name])) for _ in range(looks)]
+        return Seen([await messages(there, STEPS[name]) for _ in range(looks)])
     except Broken as broken:
         return broken
 
@@ -173,22 +183,14 @@ async def _try(there: Site, point: Point) -> Verdict:
 
 def _named(verdict: Verdict) -> str:
     point = verdict.point
-    return f"{point.step} {point.way} {point.at}"
-
-
-def _missed(verdict: Verdict) -> str:
-    """Why: what kept the scene from being set, or nothing did."""
-    why, *_ = verdict.said.splitlines() or ["the process had less to say"]
-    return f"{_named(verdict)} in {verdict.tries} tries: {why}"
+    return f"{point.step} {point.way} at {point.at}"
 
 
 def _line(verdict: Verdict, number: int, total: int) -> str:
-    message = verdict.message
     outcome = "passed" if verdict.passed else "FAILED" if verdict.wrong else "not reached"
-    where = "" if message is None else f"{message.side} {message.text}"[:110]
     return (
         f"{number}/{total} {_named(verdict)}: {outcome} "
-        f"{verdict.seconds:.1f} s {'(waited for the network) ' if verdict.stuck else ''}{where}"
+        f"{verdict.seconds:.1f} s{' (waited for the network)' if verdict.stuck else ''}"
     )
 
 
@@ -201,7 +203,7 @@ def report(verdict: Verdict, *, brief: bool = False) -> str:
     where = "the message did not come" if message is None else f"{message.side}: {message.text}"
     said = "" if brief else f"\n{verdict.said}"
     return (
-        f"{point.step} cut by {point.way} at message {point.at} ({where}):\n{wrong}\n"
+        f"{point.step} cut by {point.way} at {point.at} ({where}):\n{wrong}\n"
         f"again: {point.command}{said}"
     )
 

@@ -62,7 +62,7 @@ KINDS: dict[str, type[Fault]] = {
 
 @dataclass(frozen=True)
 class Trip:
-    """Once, at the `at`-th message from now that matches.
+    """Once, at the `at`-th message from now that matches, or at the one that has this `place`.
 
     `hold` stops every connection of this proxy at that message and reports it: kill the process,
     and what was held is forgotten; then `release`, for the next one. `lose_reply` lets everything
@@ -81,6 +81,8 @@ class Trip:
     ready: bool = False  # only from connections that have finished their start-up
     scope: Literal["link", "all"] = "link"  # what is hit: this connection, or also all others
     log: bool = False  # keep a line for each message that matched; * is of a statement in `about`
+    # As in `places` of the tally: a message by what it belongs to, wherever others come in between.
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Tally:
     bytes_down: int
     matched: int  # of the trip that is or was armed
     log: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()  # of the same messages: "statement/Bind 2/DataRow 3"
 
 
 def to_json(fault: Fault | None) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from .faults import Blackhole, Fault, HalfOpen, How, Latency, LoseReply, Trip
@@ -16,7 +17,9 @@ from .wire import (
     Raw,
     asked,
     describe,
+    kind,
     opening_code,
+    short_name,
     transaction_status,
 )
 
@@ -29,6 +32,7 @@ ANSWERED = ("Q", "S", "F", STARTUP, "")  # the server says when it has dealt wit
 OVER = ("Z", "")  # and this is how
 WAITING = ("G", "W")  # the server wants data before it goes on
 OF = 60  # characters of the statement that a message belongs to
+MENTIONS = ("P", "B", "Q")  # an exchange about a statement begins with one of these
 
 
 class Link:
@@ -50,6 +54,8 @@ class Link:
         self._asked = ""  # the statement that it is at
         self._concerns: Trip | None = None  # has sent a statement that this trip is about
         self.on_subject = False  # and is at it just now
+        self._exchange = ""  # which one of that statement, as a trip counts them
+        self._said: Counter[str] = Counter()  # kinds of messages in it
 
     # ── sockets ─────────────────────────────────────────────────────────────
 
@@ -235,6 +241,21 @@ class Link:
         if self.on_subject:
             self._concerns = trip
         return self._concerns is trip
+
+    def place(self, exchanges: Counter[str], *, up: bool, letter: str) -> str:
+        """Which message this is: of which exchange about which statement, of those counted here.
+
+        A statement that a connection does not know yet is parsed first, which counts by itself.
+        """
+        name = kind(up, letter)
+        if up and letter in MENTIONS:
+            exchange = f"{short_name(self._asked)}/{name}"
+            exchanges[exchange] += 1
+            self._exchange = f"{exchange} {exchanges[exchange]}"
+            self._said.clear()
+        self._said[name] += 1
+        nth = self._said[name]
+        return f"{self._exchange}/{name}{f' {nth}' if nth > 1 else ''}"
 
     @property
     def _statements(self) -> dict[bytes, str]:

@@ -1,6 +1,7 @@
 """One listening port: its connections, what goes wrong there, and what went through."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from .faults import Blackhole, Fault, How, LoseReply, Refuse, Tally, Trip, Tripped
@@ -89,11 +90,14 @@ class Listener:
             link.forward(way, letter, message)
             return
         self._matched += 1
+        place = link.place(self._exchanges, up=way.up, letter=letter)
         if trip.log:
             arrow = "→" if way.up else "←"
             mark = "*" if link.on_subject else " "
             self._log.append(f"{mark} {link.number} {arrow} {link.text(way, letter, message)}")
-        if self._matched == trip.at and trip.do != "count":
+            self._places.append(place)
+        here = place == trip.place if trip.place else self._matched == trip.at
+        if here and trip.do != "count":
             self._go_off(trip, link, way, letter, message)
         else:
             link.forward(way, letter, message)
@@ -130,7 +134,7 @@ class Listener:
             if trip.when == "before" and not link.closed:
                 link.forward(way, letter, message)  # to be held
         self._judge()
-        self._report(self.name, Tripped(side, letter, trip.at, link.number, text))
+        self._report(self.name, Tripped(side, letter, self._matched, link.number, text))
 
     # ── counting ────────────────────────────────────────────────────────────
 
@@ -140,6 +144,8 @@ class Listener:
         self.messages = [0, 0]  # down, up
         self.bytes = [0, 0]
         self._log: list[str] = []
+        self._places: list[str] = []
+        self._exchanges: Counter[str] = Counter()
 
     def tally(self) -> Tally:
         return Tally(
@@ -151,4 +157,5 @@ class Listener:
             bytes_down=self.bytes[False],
             matched=self._matched,
             log=tuple(self._log),
+            places=tuple(self._places),
         )

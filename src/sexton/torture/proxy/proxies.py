@@ -116,7 +116,8 @@ class Proxies:
 
     async def tally(self, name: str) -> Tally:
         answer = await self._ask("tally", name=name)
-        return Tally(**{**answer, "log": tuple(answer["log"])})
+        lists = {name: tuple(answer[name]) for name in ("log", "places")}
+        return Tally(**{**answer, **lists})
 
     # ── lines ───────────────────────────────────────────────────────────────
 

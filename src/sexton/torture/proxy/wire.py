@@ -10,6 +10,7 @@ CANCEL_CODE = 80877102
 ENCRYPTION_CODES = (80877103, 80877104)  # SSLRequest, GSSENCRequest
 LONGEST = 2**30  # PostgreSQL's own limit
 TEXT = 200  # of a statement, in what is reported
+NAME = 40  # of one that has no name
 
 _LENGTH = struct.Struct("!I")
 _OPENING = struct.Struct("!II")
@@ -174,9 +175,14 @@ def asked(letter: str, message: bytes, statements: dict[bytes, str]) -> str | No
     return None
 
 
+def kind(frontend: bool, letter: str) -> str:
+    """What a message is called."""
+    return (FRONTEND if frontend else BACKEND).get(letter, letter or "bytes")
+
+
 def describe(frontend: bool, letter: str, message: bytes, statements: dict[bytes, str]) -> str:
     """A message in a few words, for people."""
-    name = (FRONTEND if frontend else BACKEND).get(letter, letter or "bytes")
+    name = kind(frontend, letter)
     body = message[5:]
     said: str | None = ""
     if frontend:
@@ -190,6 +196,14 @@ def describe(frontend: bool, letter: str, message: bytes, statements: dict[bytes
     elif letter == "E":
         said = _text(b" ".join(part[1:] for part in body.split(b"\0") if part[:1] in (b"C", b"M")))
     return f"{name} {said or ''}".rstrip()
+
+
+def short_name(sql: str) -> str:
+    """A statement in a word or a few: those of ours begin with a comment that names them."""
+    comment = sql.split(maxsplit=2)
+    if len(comment) > 1 and comment[0] == "--" and "." in comment[1]:
+        return comment[1].rpartition(".")[2]
+    return sql[:NAME].strip()
 
 
 def shortened(sql: str) -> str:
