@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sexton import Sexton
-from sexton.domain.job import AGEING
+from sexton import Sexton, sql
+from sexton.domain.job import AGEING, PRIORITIES
 from sexton.domain.outcome import Succeeded
 from sexton.flow.claim import Claimer
 from sexton.store import Line, Store
@@ -140,6 +140,25 @@ async def test_a_sweep_rests_by_what_it_cost_the_server_not_by_how_long_its_answ
         await other
         assert took >= 2
         assert 0 < spent < took / 2
+
+
+@pytest.mark.parametrize("statement", ["waiting", "limited_tasks"])
+async def test_what_a_sweep_says_it_cost_has_the_whole_walk_in_it(
+    address: Address, database_url: str, statement: str
+) -> None:
+    async with hands(address) as worker:
+        await worker.enqueue()
+        await worker.rows("update sexton.job set limited = $1", statement == "limited_tasks")
+        # The same statement, over a table that takes its time for every row.
+        await worker.rows("create schema slow")
+        await worker.rows(
+            "create view slow.job as select * from sexton.job where pg_sleep(0.3)::text is not null"
+        )
+        given = [list(PRIORITIES), None, None] if statement == "waiting" else [None, None]
+        rows = await worker.rows(sql.statement(statement, "slow"), "default", *given)
+        [cost] = [row["seconds"] for row in rows if row["seconds"] is not None]
+        assert len(rows) == 2
+        assert cost >= 0.3
 
 
 def limited_app(

@@ -660,3 +660,32 @@ def test_a_task_that_cannot_be_right_is_refused_when_it_is_declared(app: Sexton)
 
     with pytest.raises(ConfigurationError, match="max_running"):
         app.task(max_running=0)(twice)
+
+
+async def test_a_queue_whose_sweep_takes_too_long_holds_up_no_other_and_is_let_rest(
+    app: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def noted(n: int) -> None: ...
+
+    async with app:
+        worker = await app.worker(queues={"slow": 1, "default": 1})
+        swept: list[str] = []
+        for queue, fetcher in worker._fetchers.items():
+
+            async def sweep(*_: Any, queue: str = queue) -> float:
+                swept.append(queue)
+                if queue == "slow":
+                    raise asyncpg.QueryCanceledError("canceling statement due to timeout")
+                return 0.0
+
+            monkeypatch.setattr(fetcher.claimer, "sweep", sweep)
+        await worker._sweep()
+        assert swept == ["slow", "default"]
+        await worker._sweep()
+        assert swept == ["slow", "default"], "it rests"
+        worker._sweep_rest.end()
+        worker._outage.lost(OSError("gone"))
+        await worker._sweep()
+        worker._outage.over()
+        assert worker._sweep_rest.over, "an absent server is no costly sweep"

@@ -12,9 +12,10 @@ import pytest
 from sexton import sql
 from sexton.torture.crash import sweep as module
 from sexton.torture.crash.__main__ import main
-from sexton.torture.crash.places import Seen, end_of
+from sexton.torture.crash.places import Seen, end_of, missing
 from sexton.torture.crash.point import WAYS, Point, Verdict
 from sexton.torture.crash.site import Site
+from sexton.torture.crash.stage import TooLate
 from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, Step
 from sexton.torture.crash.sweep import Choice, Sweep, as_json, report, sweep
 from sexton.torture.crash.verify import invariants
@@ -173,7 +174,8 @@ def test_messages_that_are_not_always_there_may_be_missed() -> None:
     others = [place for place in found.seen["fire"].places if place != missed.point.at]
     found.seen["fire"] = Seen([others, [*others, missed.point.at], others])
     assert found.well
-    assert "had less to say, as in all but 1 of 3 looks" in found.table()
+    told = "not always there: fire at fire/Bind 41, in 1 of 3 looks: 1 of 1 not reached"
+    assert told in found.table().splitlines()
     found.seen["fire"] = Seen([[*others, missed.point.at]] * 3)
     assert not found.well
 
@@ -207,8 +209,59 @@ def test_a_step_ends_with_the_last_of_the_exchanges_that_it_needs() -> None:
     places += _exchange("fire", 1)
     assert end_of(needs, places) == len(places)
     assert end_of(needs, places + _exchange("due", 3)) == len(places)
-    assert end_of(needs, places, 3) is None
-    assert end_of(needs, places + _exchange("COMMIT;", 1), 3) == len(places) + 3
+    assert missing({"assign": 1, "due": 2, "fire": 2}, places) == ["assign", "fire"]
+
+
+def test_as_to_a_pooler_a_step_ends_with_the_commit_of_what_was_said_last() -> None:
+    places, links = _exchange("fire", 1), [1, 1, 1]
+    assert end_of({"fire": 1}, places, links) is None
+    places, links = places + _exchange("commit", 1), [*links, 2, 2, 2]
+    assert end_of({"fire": 1}, places, links) is None, "that is another connection's"
+    places, links = places + _exchange("commit", 2), [*links, 1, 1, 1]
+    assert end_of({"fire": 1}, places, links) == 9
+
+
+async def test_a_look_in_which_something_is_missing_is_repeated_and_then_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([None, ["a"], None, ["a"], *[None] * 9])
+
+    async def messages(site: Site, step: Step) -> list[str]:
+        look = next(looks)
+        if look is None:
+            raise TooLate(f"{step.name} was over without assign")
+        return look
+
+    async def run(site: Site, step: Step, point: Point) -> Verdict:
+        return Verdict(point, Tripped("client", "Query", 1, 1, "select"), (), 0.0)
+
+    monkeypatch.setattr(module, "messages", messages)
+    monkeypatch.setattr(module, "run", run)
+    found = await sweep(Choice(["balance"], ["kill"]), looks=2)
+    assert found.well
+    found = await sweep(Choice(["balance"], ["kill"]), looks=2)
+    assert [each.wrong for each in found.failed] == [("balance was over without assign",)]
+    assert not found.well
+
+
+def test_a_message_that_is_mostly_there_is_cut_in_one_way_at_least() -> None:
+    message = Tripped("client", "Query", 1, 1, "select")
+    seen = {"fire": Seen([["a", "b"], ["a", "b"], ["a"], ["a"]])}
+    ways = ("kill", "stop", "reset")
+
+    def found(reached: Sequence[str]) -> Sweep:
+        cut = [Verdict(Point("fire", way, "a"), message, (), 1.0) for way in ways]
+        for way in ways:
+            cut.append(
+                Verdict(Point("fire", way, "b"), message if way in reached else None, (), 1.0)
+            )
+        return Sweep(cut, seen)
+
+    assert found(["stop"]).well
+    assert not found([]).well
+    assert "fire was never cut at b" in found([]).table()
+    seen["fire"] = Seen([["a", "b"], ["a"], ["a"]])
+    assert found([]).well
 
 
 def test_a_statement_without_a_name_is_known_by_how_it_begins() -> None:

@@ -27,8 +27,7 @@ class Rest:
         self._rest(max(at_least, TIMES * seconds))
 
     def in_vain(self, seconds: float) -> None:
-        """No answer came in so long, and nobody knows whether the server or the way is slow: not
-        much longer at first, and then twice as long each time."""
+        """No answer came in so long: as long again, and then twice as long each time."""
         self._rest(seconds * 2.0 ** min(self._in_vain, 10))
         self._in_vain += 1
 

@@ -27,7 +27,7 @@ from sexton.flow.spans import Spans
 from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
 from sexton.store import Clock, Line, Pool, Store
-from sexton.store.connection import Address
+from sexton.store.connection import Address, say
 from sexton.targets.http import PREFIX, QUEUE
 from sexton.targets.task import Task
 
@@ -346,19 +346,24 @@ class Worker:
         """Look behind the claimers; seldom, if that takes long."""
         if not self._sweep_rest.over:
             return
-        spent = 0.0
+        spent, in_vain = 0.0, 0.0
         for fetcher in self._fetchers.values():
             began = time.monotonic()
             try:
                 spent += await fetcher.claimer.sweep(self._store, fetcher.wake)
             except Exception as error:
-                if took_too_long(error):
-                    self._sweep_rest.in_vain(time.monotonic() - began)
+                # Where others get their answers, this one is too much for the server.
+                if took_too_long(error) and not self._outage.lasting:
+                    in_vain += time.monotonic() - began
+                    log.warning("sweeping %s takes too long: %s", fetcher.queue, say(error))
+                elif isinstance(error, Unavailable):
                     raise
-                if isinstance(error, Unavailable):
-                    raise
-                log.exception("sweeping %s failed", fetcher.queue)
-        self._sweep_rest.after(spent)
+                else:
+                    log.exception("sweeping %s failed", fetcher.queue)
+        if in_vain:
+            self._sweep_rest.in_vain(in_vain)
+        else:
+            self._sweep_rest.after(spent)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -35,10 +35,12 @@ found as materialized (
     ) as first
     where $2::integer[] is null or waiting.tenant_id = any ($2::integer[])
 )
-select found.task, found.tenant_id, found.due_at, found.due_in, null::double precision as seconds
-from found
-union all
--- Asked for its count, the walk is over before the clock is read.
-select null, null, null, null,
+-- First, so that no row is on its way before: asked for its count, the walk is over when the clock is read.
+select null::text as task, null::integer as tenant_id, null::timestamptz as due_at,
+    null::double precision as due_in,
     case when (select count(*) from found) >= 0
-        then extract(epoch from clock_timestamp() - statement_timestamp())::double precision end
+        then extract(epoch from clock_timestamp() - statement_timestamp())::double precision
+        end as seconds
+union all
+select found.task, found.tenant_id, found.due_at, found.due_in, null
+from found

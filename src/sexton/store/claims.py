@@ -116,7 +116,7 @@ class Claims:
         """The same from the beginning of time, of these tenants or of all that have any; and how
         long the server was at it."""
         rows = await self._run.rows("waiting", queue, priorities, tenants, self._run.now())
-        found, seconds = _and_seconds(rows)
+        found, seconds = _found_and_cost(rows)
         first = {
             (row["tenant_id"], row["priority"]): (row["due_at"], row["due_in"]) for row in found
         }
@@ -137,12 +137,12 @@ class Claims:
         """Whose jobs of which tasks only the limited claim finds, and when the first is due; and
         how long the server was at it."""
         rows = await self._run.rows("limited_tasks", queue, tenants, self._run.now())
-        found, seconds = _and_seconds(rows)
+        found, seconds = _found_and_cost(rows)
         first = {(row["task"], row["tenant_id"]): (row["due_at"], row["due_in"]) for row in found}
         return first, seconds
 
 
-def _and_seconds(rows: Sequence[Any]) -> tuple[list[Any], float]:
-    """What was found, and the row that tells for how long the server was at it."""
+def _found_and_cost(rows: Sequence[Any]) -> tuple[list[Any], float]:
+    """What was found, and what a row of its own says: how many seconds the server was at it."""
     found = [row for row in rows if row["seconds"] is None]
     return found, sum(row["seconds"] for row in rows if row["seconds"] is not None)

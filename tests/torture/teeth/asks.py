@@ -321,6 +321,18 @@ def another_tenants_cancel_of_a_job_was_refused_and_done(run: Tampered) -> None:
 
 
 @found_by("acknowledged-survives")
+def a_version_that_says_something_nobody_asked_for(run: Tampered) -> None:
+    """When it was resumed, something else changed as well."""
+    resumed = run.all("schedule", "U", run.schedule("rested"))[-1]
+    resumed["now"]["said"] = {**resumed["now"]["said"], "priority": 3}
+
+
+@found_by("acknowledged-survives")
+def a_schedule_that_nobody_added(run: Tampered) -> None:
+    run.drop("dump/population", lambda each: each["name"] == "calm")
+
+
+@found_by("acknowledged-survives")
 def a_pause_before_anybody_asked_for_it(run: Tampered) -> None:
     ask, ack = _ask(run, "pause"), _ack(run, "pause")
     for line in (ask, ack):

@@ -257,7 +257,7 @@ def a_trigger_after_an_acknowledged_cancel(run: Tampered) -> None:
     run.drop("acks", lambda each: each["event"] == "ack" and each["n"] in answered)
     for each in run.acks:
         if (each.get("verb"), each.get("subject")) == ("resume", "paused"):
-            each["verb"] = "add"
+            each |= {"verb": "add", "body": {"payload": before["now"]["payload"]}}
     run.drop("acks", lambda each: each["n"] in _asked(run, "backfill"))
     run.drop("dump/change", lambda each: each["tab"] == "gap" and each["id"] == schedule)
     run.drop("dump/change", lambda each: each["tab"] == "backfill")

@@ -1,19 +1,17 @@
 """What clients and operators were told, against what is there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from sexton.torture.check.backfills import Backfills
-from sexton.torture.check.edits import differs, forgets
+from sexton.torture.check.edits import differs, fires_as_told, forgets
 from sexton.torture.check.enqueued import AsAsked
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Ask, Change, Line
+from sexton.torture.check.folder import Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
-from sexton.torture.check.said import Unclear, described
-from sexton.torture.check.things import Schedule, Version
+from sexton.torture.check.things import Schedule
 from sexton.torture.check.unasked import Unasked
-from sexton.torture.check.when import Rule
 
 _ENQUEUES = ("enqueue", "enqueue_many")
 
@@ -84,9 +82,8 @@ class AcknowledgedSurvives(Invariant):
         self._no_more_than_asked("trigger", self._triggered.values())
         rows = self._backfills.values()
         self._no_more_than_asked("backfill", [each["schedule"] for each in rows])
-        self._nothing_unasked()
-        for line in self.evidence.folder.dump("population"):
-            self._registered(line)
+        registered = {self._registered(line) for line in self.evidence.folder.dump("population")}
+        self._nothing_unasked(registered)
         self._stands_as_replayed()
 
     def _meanwhile(self, ask: Ask) -> tuple[int, int]:
@@ -186,12 +183,12 @@ class AcknowledgedSurvives(Invariant):
                 what = f"{verb} was asked for {asked} times, and done {times} times"
                 self.violated(what, self.world.ended, schedule=schedule)
 
-    def _nothing_unasked(self) -> None:
+    def _nothing_unasked(self, registered: Collection[int]) -> None:
         """No schedule changes but by a request of its own tenant that was not refused."""
         for schedule in self.world.schedules.values():
-            self.checked += len(schedule.versions) - 1
-            for version, what in self._unasked.of(schedule):
-                wrong = f"its version {version.n} is a {what} that nobody of its tenant asked for"
+            self.checked += len(schedule.versions)
+            for version, wish in self._unasked.of(schedule, registered=schedule.id in registered):
+                wrong = f"nobody of its tenant asked for its version {version.n}: {wish}"
                 self.violated(wrong, version.at, schedule=schedule.id)
 
     # ── schedules ───────────────────────────────────────────────────────────
@@ -228,7 +225,9 @@ class AcknowledgedSurvives(Invariant):
         version, options = found[0], ask.body.get("options") or {}
         if version.payload != ask.body["payload"]:
             return f"its version {version.n} has another payload than was asked for"
-        if ask.body.get("when") is not None and not self._same_rule(ask.body, schedule, version):
+        if ask.body.get("when") is not None and not fires_as_told(
+            self.evidence, ask.body, schedule, version
+        ):
             return f"its version {version.n} fires at other times than was asked"
         task = self._versions[schedule.id, version.n]["task"]
         if ask.body.get("task") not in (None, task):
@@ -274,39 +273,18 @@ class AcknowledgedSurvives(Invariant):
             return "there is no such backfill"
         return self._past.wrong(id, ask, schedule)
 
-    def _registered(self, line: Line) -> None:
+    def _registered(self, line: Line) -> int:
         """Before anybody touched it, a schedule says what it was described to say."""
         self.checked += 1
         schedule = self.world.schedules.get(line["id"])
         if schedule is None or schedule.name != line["name"]:
             self.violated(f"schedule {line['name']!r} is not there", self.world.began)
-        elif not self._same_rule(line, schedule, schedule.versions[0]):
+        elif not fires_as_told(self.evidence, line, schedule, schedule.versions[0]):
             what = "it fires at other times than it was registered with"
             self.violated(what, schedule.versions[0].at, schedule=schedule.id)
         elif (wrong := differs(line.get("options") or {}, schedule.versions[0])) is not None:
             self.violated(wrong, schedule.versions[0].at, schedule=schedule.id)
-
-    def _same_rule(self, wanted: Line, schedule: Schedule, version: Version) -> bool:
-        """Whether a version has the instants that were described, within its own bounds."""
-        rule = self.evidence.rule(schedule, version)
-        tenant = self.evidence.tenants.get(schedule.tenant, "")
-        plain: Line = {
-            "starts_us": None,
-            "ends_us": None,
-            "exclude": [],
-            "only": [],
-            "tenant": tenant,
-        }
-        try:
-            told = described({**plain, **wanted}, self.evidence.calendars)
-        except Unclear:
-            return True
-        if rule is None:
-            return True
-        if "starts_us" not in wanted:
-            told = Rule(told.clauses, rule.starts, rule.ends, rule.exclude, rule.only)
-        until = min(version.until or self.world.ended, version.since + _LOOK)
-        return told.between(version.since, until) == rule.between(version.since, until)
+        return int(line["id"])
 
     def _stands_as_replayed(self) -> None:
         """What was written is still written."""
@@ -317,9 +295,6 @@ class AcknowledgedSurvives(Invariant):
             if row is None or (row["version"], row["state"]) != (version.n, version.state):
                 what = f"its version {version.n} was {version.state}, and is not there any more"
                 self.violated(what, version.at, schedule=schedule.id)
-
-
-_LOOK = 3600 * SECOND
 
 
 def _answered(ask: Ask, schedule: Schedule) -> str | None:

@@ -1,59 +1,87 @@
 """Changes that nobody asked for: every version of a schedule is one that its own tenant wanted."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from sexton.torture.check.folder import Ask
 from sexton.torture.check.things import Schedule, Version
 
-# The verbs that change a schedule, and what of their body tells one request from the others.
-_TELLS = {"add": "rev", "update": "rev", "pause": "reason", "resume": None, "cancel_schedule": None}
+
+class Wish(NamedTuple):
+    """A change of a schedule, and what tells it from others of its kind: a `rev`, a reason."""
+
+    schedule: int
+    kind: str
+    tells: Any = None
+
+    def __str__(self) -> str:
+        return self.kind if self.tells is None else f"{self.kind} {self.tells!r}"
 
 
 class Unasked:
-    """Since when each change of each schedule was wanted.
+    """When each change of each schedule was wanted; each time it may be made once.
 
-    A trespass asks for nothing here, nor does what was refused: if it takes effect all the same,
-    that is a change that nobody wanted.
+    A trespass wants nothing here, nor does what was refused: if it takes effect all the same, that
+    is a change that nobody wanted. However often a request is sent under one key, it is one.
     """
 
     def __init__(self, apart: int) -> None:
         self._apart = apart  # of two clocks
-        self._wanted: dict[tuple[Any, ...], int] = {}
+        self._wanted: dict[Wish, list[int]] = defaultdict(list)
 
     def hear(self, ask: Ask, schedule: Schedule) -> None:
-        if ask.verb not in _TELLS or (ask.refused and ask.again is None):
+        if ask.refused or ask.again is not None:
             return
-        tells = _TELLS[ask.verb]
-        said = (ask.body.get("payload") or {}) if tells == "rev" else ask.body
-        change = (schedule.id, _kind(ask.verb), None if tells is None else said.get(tells))
-        self._wanted[change] = min(ask.began, self._wanted.get(change, ask.began))
+        match ask.verb:
+            case "add" | "update":
+                wish = _edit(schedule, (ask.body.get("payload") or {}).get("rev"))
+            case "pause":
+                wish = Wish(schedule.id, "pause", ask.body.get("reason"))
+            case "resume" | "cancel_schedule":
+                wish = Wish(schedule.id, ask.verb)
+            case _:
+                return
+        self._wanted[wish].append(ask.began)
 
-    def of(self, schedule: Schedule) -> Iterator[tuple[Version, str]]:
-        """Its versions that were made for nobody, and what they changed."""
-        for before, version in pairwise(schedule.versions):
-            for kind, tells in _changes(before, version):
-                since = self._wanted.get((schedule.id, kind, tells))
-                if since is None or since > version.at + self._apart:
-                    yield version, kind if tells is None else f"{kind} ({tells})"
-
-
-def _changes(before: Version, version: Version) -> Iterator[tuple[str, Any]]:
-    was, now = before.state, version.began_as
-    edited = before.payload.get("rev") != version.payload.get("rev")
-    if edited:
-        yield _kind("update"), version.payload.get("rev")
-    if now == "paused" and (was, before.reason) != (now, version.reason):
-        yield _kind("pause"), version.reason
-    elif now == "cancelled" and was != now:
-        yield _kind("cancel_schedule"), None
-    elif now == "active" and was == "paused" and before.ends is None and not edited:
-        yield _kind("resume"), None
-    elif now == "active" and was in ("cancelled", "ended") and not edited:
-        yield _kind("add"), None
+    def of(self, schedule: Schedule, *, registered: bool) -> Iterator[tuple[Version, Wish]]:
+        """Its versions that nobody wanted, or not so often, and what they changed."""
+        made: Counter[Wish] = Counter()
+        for version, wish in _changes(schedule, registered):
+            made[wish] += 1
+            in_time = [each for each in self._wanted[wish] if each <= version.at + self._apart]
+            if len(in_time) < made[wish]:
+                yield version, wish
 
 
-def _kind(verb: str) -> str:
-    """To add is to edit what was cancelled."""
-    return "update" if verb == "add" else verb
+def _edit(schedule: Schedule, rev: Any) -> Wish:
+    """To add is to edit what was not there, or was cancelled."""
+    return Wish(schedule.id, "edit", rev)
+
+
+def _changes(schedule: Schedule, registered: bool) -> Iterator[tuple[Version, Wish]]:
+    first = schedule.versions[0]
+    if not registered:
+        yield first, _edit(schedule, first.payload.get("rev"))
+    for before, version in pairwise(schedule.versions):
+        was, now = before.state, version.began_as
+        stopped = was in ("cancelled", "ended")
+        if _says(before) != _says(version) or (stopped and now == "active"):
+            yield version, _edit(schedule, version.payload.get("rev"))
+        if now == "paused" and (was, before.reason) != (now, version.reason):
+            yield version, Wish(schedule.id, "pause", version.reason)
+        elif now == "cancelled" and was != now:
+            yield version, Wish(schedule.id, "cancel_schedule")
+        elif now == "active" and was == "paused" and _is_early(before, version):
+            yield version, Wish(schedule.id, "resume")
+
+
+def _says(version: Version) -> tuple[Any, ...]:
+    """All that an edit can change."""
+    return version.payload, version.task, version.said
+
+
+def _is_early(pause: Version, version: Version) -> bool:
+    """Whether a pause ended before it would have by itself."""
+    return pause.ends is None or version.since < pause.ends

@@ -13,10 +13,12 @@ from sexton import sql
 END, PREPARED = "ReadyForQuery", "Parse"
 
 
-def end_of(needs: Mapping[str, int], places: Sequence[str], more: int = 0) -> int | None:
-    """After how many messages each of these was exchanged so often, and so many `more` came.
+def end_of(
+    needs: Mapping[str, int], places: Sequence[str], links: Sequence[int] | None = None
+) -> int | None:
+    """After how many messages each of these was exchanged so often; None: they have not been.
 
-    None: they have not been, so far.
+    With `links`, as to a pooler, what was said last is committed by the next exchange of its link.
     """
     left = Counter(needs)
     ours = {*sql.names()}
@@ -28,8 +30,20 @@ def end_of(needs: Mapping[str, int], places: Sequence[str], more: int = 0) -> in
             if statement == need or (need not in ours and statement.startswith(need)):
                 left[need] -= 1
         if not +left:
-            return number + more if len(places) >= number + more else None
+            return number if links is None else _next_end(places, links, number)
     return None
+
+
+def _next_end(places: Sequence[str], links: Sequence[int], after: int) -> int | None:
+    for number in range(after, len(places)):
+        if links[number] == links[after - 1] and places[number].endswith(f"/{END}"):
+            return number + 1
+    return None
+
+
+def missing(needs: Mapping[str, int], places: Sequence[str]) -> list[str]:
+    """Which of the needs alone are not met."""
+    return [name for name, times in needs.items() if end_of({name: times}, places) is None]
 
 
 class Seen:
@@ -51,6 +65,10 @@ class Seen:
     def always(self, place: str) -> bool:
         """A message that was there whenever somebody looked; one that nobody has seen must be."""
         return self._in.get(place, self.looks) == self.looks
+
+    def mostly(self, place: str) -> bool:
+        """One that was there every other time at least."""
+        return 2 * self._in.get(place, self.looks) >= self.looks
 
     def how_often(self, place: str) -> str:
         return f"{self._in[place]} of {self.looks} looks"

@@ -1,4 +1,4 @@
-"""One crash point: a step, cut at its k-th message in one way, and what became of it."""
+"""One crash point: a step, cut at one message in one way, and what became of it."""
 
 import asyncio
 import shlex
@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sexton.torture.crash.places import end_of
+from sexton.torture.crash.places import end_of, missing
 from sexton.torture.crash.site import Site
 from sexton.torture.crash.stage import LEASE, OWNED, WITHIN, Stage, TooLate, stage
 from sexton.torture.crash.steps import VICTIM, Step
 from sexton.torture.crash.verify import violations
-from sexton.torture.proxy import Trip, Tripped
+from sexton.torture.proxy import Tally, Trip, Tripped
 from sexton.torture.proxy.faults import Action
 
 # How each way is done to the victim: by which action of its proxy, and to which connections.
@@ -25,7 +25,6 @@ WAYS: dict[str, Trip] = {
 }
 NOTHING = "nothing"  # what goes wrong without being cut
 LONGEST = 120.0
-COMMIT = 3  # messages; as to a pooler, every statement is followed by one
 # What was wanted of a step may be there before all of its statements are exchanged; by then they
 # mostly are, and those that never come are not waited for.
 AFTERWARDS = 5.0
@@ -84,29 +83,30 @@ async def messages(site: Site, step: Step) -> list[str]:
     async with asyncio.timeout(LONGEST), stage(site) as there:
         await step.prepare(there)
         proxy = there.proxy(VICTIM)
-        await site.proxies.arm(proxy, Trip(0, "count", about=step.subjects, log=True))
+        await site.proxies.arm(proxy, Trip(0, "count", about=step.subjects))
         try:
             await step.act(there)
             await there.until("the step is over", lambda: step.done(there))
         except TooLate as error:
             raise Broken(step.name, [str(error), *await violations(there)]) from error
         await there.wait(lambda: _exchanged(there, step), AFTERWARDS)
-        places = (await site.proxies.tally(proxy)).places
+        tally = await site.proxies.tally(proxy)
         if wrong := await violations(there):
             raise Broken(step.name, wrong)
-    if not places:
-        raise TooLate(f"{step.name}: none of its statements was sent")
-    return [*places[: end_of(step.needs, places, _more(site))]]
+    end = _end(there, step, tally)
+    if end is None:
+        lacks = ", ".join(missing(step.needs, tally.places)) or "its commit"
+        raise TooLate(f"{step.name} was over without {lacks}")
+    return [*tally.places[:end]]
 
 
-def _more(site: Site) -> int:
-    return COMMIT if site.pooler else 0
+def _end(there: Stage, step: Step, tally: Tally) -> int | None:
+    return end_of(step.needs, tally.places, tally.links if there.site.pooler else None)
 
 
 async def _exchanged(there: Stage, step: Step) -> bool:
     """Whether all that the step needs has gone through."""
-    places = (await there.site.proxies.tally(there.proxy(VICTIM))).places
-    return end_of(step.needs, places, _more(there.site)) is not None
+    return _end(there, step, await there.site.proxies.tally(there.proxy(VICTIM))) is not None
 
 
 async def run(site: Site, step: Step, point: Point) -> Verdict:
@@ -142,7 +142,7 @@ async def _cut(there: Stage, step: Step, point: Point) -> Tripped | None:
     proxies, proxy = there.site.proxies, there.proxy(VICTIM)
     way = WAYS[point.way]
     action: Action = way.do
-    trip = Trip(0, action, about=step.subjects, scope=way.scope, log=True, place=point.at)
+    trip = Trip(0, action, about=step.subjects, scope=way.scope, place=point.at)
     await proxies.arm(proxy, trip)
     acting = asyncio.create_task(step.act(there))
 

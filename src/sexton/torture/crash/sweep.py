@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -9,11 +10,14 @@ from typing import Any, TypeVar
 from sexton.torture.crash.places import Seen
 from sexton.torture.crash.point import NOTHING, WAYS, Broken, Point, Verdict, messages, run
 from sexton.torture.crash.site import Site, site
+from sexton.torture.crash.stage import TooLate
 from sexton.torture.crash.steps import STEPS
 
 LANES = 12
 LOOKS = 6
-TRIES = 5  # of a point that is not reached: a step may do without that message this time
+LOOKS_AGAIN = 3  # where the scene was not set in time, or something was over too soon
+TRIES = 10  # of a point that is not reached: a step may do without that message this time
+SEVERAL = 3
 T = TypeVar("T")
 
 
@@ -64,8 +68,20 @@ class Sweep:
     @property
     def well(self) -> bool:
         """Whether every message that a step always has was cut, and nothing went wrong."""
-        proved = bool(self.verdicts) and not self.unproved
+        proved = bool(self.verdicts) and not self.unproved and not self.uncut
         return proved and not self.failed and not any(map(self._is_always, self.missed))
+
+    @property
+    def uncut(self) -> list[tuple[str, str]]:
+        """Messages that a step mostly has, and that were cut in none of several ways."""
+        tried: dict[tuple[str, str], list[bool]] = {}
+        for each in self.verdicts:
+            tried.setdefault((each.point.step, each.point.at), []).append(each.reached)
+        return [
+            (step, at)
+            for (step, at), reached in tried.items()
+            if len(reached) >= SEVERAL and not any(reached) and self.seen[step].mostly(at)
+        ]
 
     def _is_always(self, verdict: Verdict) -> bool:
         """Whether its step always has that message; others depend on who comes first."""
@@ -83,8 +99,10 @@ class Sweep:
         lines.append(f"{'all':<12}{sum(map(len, self.seen.values())):>9}{total}")
         passed = sum(each.passed for each in self.verdicts)
         stuck = sum(each.stuck for each in self.verdicts)
-        lines += [f"not reached: {self._missed(each)}" for each in self.missed]
+        lines += [f"not reached: {_missed(each)}" for each in self.missed if self._is_always(each)]
+        lines += self._sometimes()
         lines += [f"no point of {step} has passed" for step in self.unproved]
+        lines += [f"{step} was never cut at {place}" for step, place in self.uncut]
         lines.append(
             f"{len(self.verdicts)} points: {passed} passed, {len(self.failed)} failed, "
             f"{len(self.missed)} not reached; {stuck} of those that passed waited for the network "
@@ -92,13 +110,19 @@ class Sweep:
         )
         return "\n".join(lines)
 
-    def _missed(self, verdict: Verdict) -> str:
-        """Why: what kept the scene from being set, or nothing did."""
-        why, *_ = verdict.said.splitlines() or ["the process had less to say"]
-        seen = self.seen.get(verdict.point.step)
-        if seen is not None and not self._is_always(verdict):
-            why = f"{why}, as in all but {seen.how_often(verdict.point.at)}"
-        return f"{_named(verdict)} in {verdict.tries} tries: {why}"
+    def _sometimes(self) -> list[str]:
+        """What was not reached of exchanges that a step can do without, a line for each of them."""
+        tried, missed = Counter(map(_exchange, self.verdicts)), Counter[tuple[str, str]]()
+        seen: dict[tuple[str, str], str] = {}
+        for each in self.missed:
+            if not self._is_always(each):
+                missed[_exchange(each)] += 1
+                seen[_exchange(each)] = self.seen[each.point.step].how_often(each.point.at)
+        return [
+            f"not always there: {step} at {exchange}, in {seen[step, exchange]}: "
+            f"{times} of {tried[step, exchange]} not reached"
+            for (step, exchange), times in sorted(missed.items())
+        ]
 
     def _cell(self, step: str | None, ways: Iterable[str]) -> str:
         chosen = [
@@ -166,10 +190,18 @@ async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[
 
 async def _look(there: Site, name: str, looks: int) -> Seen | Broken:
     """Without a fault, several times: what comes only now and then is cut too."""
-    try:
-        return Seen([await messages(there, STEPS[name]) for _ in range(looks)])
-    except Broken as broken:
-        return broken
+    found: list[list[str]] = []
+    again = LOOKS_AGAIN
+    while len(found) < looks:
+        try:
+            found.append(await messages(there, STEPS[name]))
+        except Broken as broken:
+            return broken
+        except (TooLate, TimeoutError) as error:
+            again -= 1
+            if again < 0:
+                return Broken(name, [str(error) or "not over in time"])
+    return Seen(found)
 
 
 async def _try(there: Site, point: Point) -> Verdict:
@@ -184,6 +216,16 @@ async def _try(there: Site, point: Point) -> Verdict:
 def _named(verdict: Verdict) -> str:
     point = verdict.point
     return f"{point.step} {point.way} at {point.at}"
+
+
+def _missed(verdict: Verdict) -> str:
+    """Why: what kept the scene from being set, or nothing did."""
+    why, *_ = verdict.said.splitlines() or ["the process had less to say"]
+    return f"{_named(verdict)} in {verdict.tries} tries: {why}"
+
+
+def _exchange(verdict: Verdict) -> tuple[str, str]:
+    return verdict.point.step, verdict.point.at.rpartition("/")[0]
 
 
 def _line(verdict: Verdict, number: int, total: int) -> str:
@@ -216,6 +258,7 @@ def as_json(found: Sweep) -> dict[str, Any]:
         "failed": [_as_json(each) | {"wrong": list(each.wrong)} for each in found.failed],
         "not_reached": [_as_json(each) for each in found.missed],
         "unproved": found.unproved,
+        "uncut": [f"{step}: {place}" for step, place in found.uncut],
     }
 
 

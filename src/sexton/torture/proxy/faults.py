@@ -84,6 +84,10 @@ class Trip:
     # As in `places` of the tally: a message by what it belongs to, wherever others come in between.
     place: str = ""
 
+    def __post_init__(self) -> None:
+        if self.place and not self.about:
+            raise ValueError("a place is one among the messages of a trip that is about something")
+
 
 @dataclass(frozen=True)
 class Tripped:
@@ -108,7 +112,9 @@ class Tally:
     bytes_down: int
     matched: int  # of the trip that is or was armed
     log: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()  # of the same messages: "statement/Bind 2/DataRow 3"
+    # Of a trip that is about something: "statement/Bind 2/DataRow 3" and the connection, of each.
+    places: tuple[str, ...] = ()
+    links: tuple[int, ...] = ()
 
 
 def to_json(fault: Fault | None) -> dict[str, Any] | None:

@@ -86,16 +86,22 @@ class Listener:
         trip = self._trip
         if trip is not None:
             link.hears(way, letter, message)
-        if trip is None or not self._matches(trip, link, way, letter):
+        if trip is None or (trip.about and not link.concerns(trip)):
+            link.forward(way, letter, message)
+            return
+        place = ""
+        if trip.about:
+            place = link.place(self._exchanges, up=way.up, letter=letter)
+            self._places.append(place)
+            self._numbers.append(link.number)
+        if not self._matches(trip, link, way, letter):
             link.forward(way, letter, message)
             return
         self._matched += 1
-        place = link.place(self._exchanges, up=way.up, letter=letter)
         if trip.log:
             arrow = "→" if way.up else "←"
             mark = "*" if link.on_subject else " "
             self._log.append(f"{mark} {link.number} {arrow} {link.text(way, letter, message)}")
-            self._places.append(place)
         here = place == trip.place if trip.place else self._matched == trip.at
         if here and trip.do != "count":
             self._go_off(trip, link, way, letter, message)
@@ -105,8 +111,7 @@ class Listener:
     @staticmethod
     def _matches(trip: Trip, link: Link, way: Way, letter: str) -> bool:
         return (
-            (not trip.about or link.concerns(trip))
-            and trip.side in ("both", "frontend" if way.up else "backend")
+            trip.side in ("both", "frontend" if way.up else "backend")
             and (not trip.types or letter in trip.types)
             and (link.ready or not trip.ready)
         )
@@ -145,6 +150,7 @@ class Listener:
         self.bytes = [0, 0]
         self._log: list[str] = []
         self._places: list[str] = []
+        self._numbers: list[int] = []
         self._exchanges: Counter[str] = Counter()
 
     def tally(self) -> Tally:
@@ -158,4 +164,5 @@ class Listener:
             matched=self._matched,
             log=tuple(self._log),
             places=tuple(self._places),
+            links=tuple(self._numbers),
         )

@@ -89,7 +89,7 @@ class Proxies:
         return int(await self._ask("cut", name=name, how=how, side=side))
 
     async def arm(self, name: str, trip: Trip | None) -> None:
-        """Once, at the k-th message from now that matches; counts anew, forgets the trip before."""
+        """Once, at the message that is meant; counts anew, forgets the trip before."""
         forgotten = self._trips.pop(name, None)
         if forgotten is not None:
             forgotten.cancel()
@@ -116,7 +116,7 @@ class Proxies:
 
     async def tally(self, name: str) -> Tally:
         answer = await self._ask("tally", name=name)
-        lists = {name: tuple(answer[name]) for name in ("log", "places")}
+        lists = {name: tuple(answer[name]) for name in ("log", "places", "links")}
         return Tally(**{**answer, **lists})
 
     # ── lines ───────────────────────────────────────────────────────────────

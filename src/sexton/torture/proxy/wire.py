@@ -203,7 +203,8 @@ def short_name(sql: str) -> str:
     comment = sql.split(maxsplit=2)
     if len(comment) > 1 and comment[0] == "--" and "." in comment[1]:
         return comment[1].rpartition(".")[2]
-    return sql[:NAME].strip()
+    begins = sql.partition(";")[0]
+    return begins if len(begins) <= NAME else begins[:NAME].rpartition(" ")[0]
 
 
 def shortened(sql: str) -> str:

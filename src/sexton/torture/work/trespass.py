@@ -10,10 +10,15 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sexton.torture.work.access import Access, Tenant
+from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.hands import Answer, ApiHand
 
 OF_JOBS = ("cancel_job", "redrive", "read_job")
-OF_SCHEDULES = ("read_schedule", "pause", "trigger", "cancel_schedule")
+OF_SCHEDULES = (
+    *("read_schedule", "update", "pause", "resume", "trigger", "backfill", "cancel_schedule"),
+)
+TRESPASSING = -1  # the `rev` of no edit
+BACKFILLED = 30 * SECOND
 
 
 class Trespass(NamedTuple):
@@ -76,10 +81,18 @@ class Trespasses:
                 return await hand.read_job(by, subject)
             case "read_schedule":
                 return await hand.read_schedule(by, subject)
+            case "update":
+                payload = {"id": f"{by.name}/{subject}", "tenant": by.name, "rev": TRESPASSING}
+                return await hand.update(by, subject, payload, {}, sign)
             case "pause":
                 return await hand.pause(by, subject, "torture trespass", None, sign)
+            case "resume":
+                return await hand.resume(by, subject, sign)
             case "trigger":
                 return await hand.trigger(by, subject, None, sign)
+            case "backfill":
+                end = now_us() - BACKFILLED
+                return await hand.backfill(by, subject, end - BACKFILLED, end, 5.0, sign)
             case "cancel_schedule":
                 return await hand.cancel(by, subject, sign)
             case _:
