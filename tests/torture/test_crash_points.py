@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib import resources
 
 import asyncpg
@@ -180,17 +180,25 @@ def test_messages_that_are_not_always_there_may_be_missed() -> None:
     assert not found.well
 
 
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For sweeps whose looks and points the test makes up."""
+
+    async def run(site: Site, step: Step, point: Point) -> Verdict:
+        return Verdict(point, Tripped("client", "Query", 1, 1, "select"), (), 0.0)
+
+    monkeypatch.setattr(module, "site", lambda **_: nullcontext())
+    monkeypatch.setattr(module, "run", run)
+
+
+@pytest.mark.usefixtures("nowhere")
 async def test_what_any_look_has_seen_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter(["abc", "abcde", "afc"])
 
     async def messages(site: Site, step: Step) -> list[str]:
         return [*next(looks)]
 
-    async def run(site: Site, step: Step, point: Point) -> Verdict:
-        return Verdict(point, Tripped("client", "Query", 1, 1, "select"), (), 0.0)
-
     monkeypatch.setattr(module, "messages", messages)
-    monkeypatch.setattr(module, "run", run)
     found = await sweep(Choice(["claim"], ["kill"]), looks=3)
     assert sorted(each.point.at for each in found.verdicts) == [*"abcdef"]
     assert [place for place in "abcdef" if found.seen["claim"].always(place)] == ["a", "c"]
@@ -221,6 +229,7 @@ def test_as_to_a_pooler_a_step_ends_with_the_commit_of_what_was_said_last() -> N
     assert end_of({"fire": 1}, places, links) == 9
 
 
+@pytest.mark.usefixtures("nowhere")
 async def test_a_look_in_which_something_is_missing_is_repeated_and_then_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -232,11 +241,7 @@ async def test_a_look_in_which_something_is_missing_is_repeated_and_then_broken(
             raise TooLate(f"{step.name} was over without assign")
         return look
 
-    async def run(site: Site, step: Step, point: Point) -> Verdict:
-        return Verdict(point, Tripped("client", "Query", 1, 1, "select"), (), 0.0)
-
     monkeypatch.setattr(module, "messages", messages)
-    monkeypatch.setattr(module, "run", run)
     found = await sweep(Choice(["balance"], ["kill"]), looks=2)
     assert found.well
     found = await sweep(Choice(["balance"], ["kill"]), looks=2)

@@ -128,6 +128,21 @@ async def test_a_user_without_rights_is_told_which_to_ask_for(database_url: str)
             await connection.execute(f"drop role {ROLE}")
 
 
+async def test_the_next_run_need_not_wait_for_the_server_to_forget_the_one_before(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It notices that a session has ended when it comes to it: here, not at all."""
+    lingering: list[asyncpg.Connection] = []
+    monkeypatch.setattr(asyncpg.Connection, "terminate", lambda each: lingering.append(each))
+    for _ in range(2):
+        async with guest(database_url, PROCESSES):
+            pass
+    monkeypatch.undo()
+    assert len(lingering) >= 2
+    for connection in lingering:
+        connection.terminate()
+
+
 async def test_two_runs_in_one_database_do_not_meet(database_url: str) -> None:
     async with guest(database_url, PROCESSES):
         await make_all(database_url)

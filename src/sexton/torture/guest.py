@@ -1,7 +1,7 @@
 """On a server of somebody else's: looked at before, marked as taken, and left as it was found."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import asyncpg
@@ -35,6 +35,7 @@ from pg_roles
 where rolname = current_user
 """
 _TAKE = "select pg_try_advisory_lock(hashtextextended($1, 0))"
+_GIVE_BACK = "select pg_advisory_unlock_all()"
 _MAY_ASSUME = "select pg_has_role(current_user, $1, 'member')"
 
 
@@ -63,6 +64,9 @@ async def guest(url: str, processes: int) -> AsyncIterator[Guest]:
         finally:
             there.left_behind = await _leave(url, with_role=not found["has_role"])
     finally:
+        # It may be a moment until the server notices that the session has ended.
+        with suppress(*AWAY):
+            await connection.execute(_GIVE_BACK, timeout=_PATIENCE)
         connection.terminate()
 
 
