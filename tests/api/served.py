@@ -33,7 +33,8 @@ class Served:
     def _serve(self) -> None:
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()
-            await self._server.serve(sockets=[self.socket])
+            async with self.asgi.router.lifespan_context(self.asgi):
+                await self._server.serve(sockets=[self.socket])
 
         asyncio.run(serve())
 

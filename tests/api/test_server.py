@@ -1,12 +1,20 @@
 """`sexton api` as a process: where it listens, whom it answers without a key, and how it ends."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
+from collections.abc import AsyncIterator
 
 import asyncpg
 import httpx
+import pytest
+
+from sexton import Sexton
+from sexton.api.server import serve
+from sexton.api.service import Service
+from sexton.errors import Unavailable
 
 from ..docs.pages import ROOT, blocks
 from .process import ApiProcess, processes, sexton, until
@@ -120,6 +128,25 @@ def test_a_schema_that_is_not_there_is_an_error_that_says_so(database_url: str) 
     said = sexton(database_url, "--schema", "nowhere", "api", "--port", "0")
     assert said.returncode == 2
     assert "sexton migrate" in said.stderr
+
+
+async def test_a_server_that_goes_away_while_the_service_starts_is_told_in_one_line(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @contextlib.asynccontextmanager
+    async def running(app: Sexton) -> AsyncIterator[None]:
+        """As far as it comes when its session is ended."""
+        connection = await asyncpg.connect(database_url)
+        try:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+        except asyncpg.PostgresError as error:
+            raise Unavailable("PostgreSQL did not answer") from error
+        yield
+
+    monkeypatch.setattr(Service, "running", running)
+    with pytest.raises(Unavailable):
+        await serve(Sexton(database_url), "127.0.0.1", 0)
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 # ── how it ends ─────────────────────────────────────────────────────────────

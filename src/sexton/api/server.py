@@ -25,14 +25,28 @@ KEEP_ALIVE = 75
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, ended as our other processes are: once lets requests finish, twice does not."""
+    """uvicorn's, ended as our other processes are: once lets requests finish, twice does not.
+
+    What the service needs is opened here and not by uvicorn, which would log a traceback and leave:
+    who starts it is told in one line what is wrong, with an exit code of its own.
+    """
 
     def __init__(self, config: uvicorn.Config, api: FastAPI) -> None:
         super().__init__(config)
         self._api = api
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        with self._obeying_signals():
+            async with self._api.router.lifespan_context(self._api):
+                await super().serve(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
+        """They are ours from before it opens until all is closed."""
+        yield
+
+    @contextlib.contextmanager
+    def _obeying_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
         signals = (signal.SIGTERM, signal.SIGINT)
         for each in signals:
@@ -68,7 +82,7 @@ async def serve(app: Sexton, host: str, port: int) -> None:
             api = create_app(app)
             name, bound = listening.getsockname()[:2]
             log.info("the service listens at http://%s:%d", _in_url(name), bound)
-            await Server(configured(api, settings), api).serve(sockets=[listening])
+            await Server(configured(api, settings), api).serve([listening])
             log.info("the service has ended")
 
 
@@ -78,7 +92,7 @@ def configured(api: FastAPI, settings: Settings) -> uvicorn.Config:
         api,
         http=Connection,
         ws="none",
-        lifespan="on",
+        lifespan="off",  # the server's own
         log_config=None,
         access_log=False,  # the door writes one, with who it was
         proxy_headers=False,  # the door reads them, and knows whom to trust

@@ -128,4 +128,15 @@ MUTANTS = (
         crash=("settle", "answer"),
         ways=("reset",),
     ),
+    Mutant(
+        "a worker that never looks back",
+        "Leaves out the sweep: what was committed behind the others will be claimed with them.",
+        [
+            Change(
+                "flow/worker.py",
+                '            ("sweeping", self._sweep, self._settings.poll),\n',
+                "",
+            )
+        ],
+    ),
 )
