@@ -1,7 +1,7 @@
 """`python -m sexton.torture.crash`: every message of every step cut in every way.
 
-Exit code 1: a point failed, a message that its step always has was not reached, or none of a step
-passed.
+Exit code 1: a point failed, a message that its step always has was not reached, one that it mostly
+has was reached in no way, or none of a step passed.
 """
 
 import argparse

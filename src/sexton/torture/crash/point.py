@@ -25,8 +25,8 @@ WAYS: dict[str, Trip] = {
 }
 NOTHING = "nothing"  # what goes wrong without being cut
 LONGEST = 120.0
-# What was wanted of a step may be there before all of its statements are exchanged; by then they
-# mostly are, and those that never come are not waited for.
+# What was wanted of a step may be there before all of its statements are exchanged: so long they
+# are waited for.
 AFTERWARDS = 5.0
 # Silence ends when somebody else is at it, or through with it, so that what comes late meets what
 # came instead. After so long it ends in any case, since a statement that has begun may keep its
