@@ -57,6 +57,8 @@ class ApiAgent(Agent):
         server = Server(configured(api, self.app.settings), api)
         self.serving = asyncio.create_task(server.serve(sockets=[listening]))
         while not server.started:
+            if self.serving.done():
+                await self.serving  # it says why
             await asyncio.sleep(0.01)
         self.stop_serving = server.stop
         return {"port": listening.getsockname()[1]}

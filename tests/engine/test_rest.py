@@ -21,6 +21,12 @@ def rests_for(rest: Rest, hand: Hand) -> float:
     return hand.at - began
 
 
+def waits_in_vain(rest: Rest, hand: Hand) -> None:
+    rest.begin()
+    hand.at += 10.0
+    rest.in_vain()
+
+
 def test_there_is_no_rest_before_the_first_sweep() -> None:
     assert Rest(Hand()).over
 
@@ -41,16 +47,15 @@ def test_one_that_comes_with_every_look_rests_for_a_poll_at_least() -> None:
 
 
 def test_sweeps_without_an_answer_come_more_and_more_seldom_until_there_is_one() -> None:
-    """A silent network is not waited for a minute; a server that cannot do it is let alone."""
     hand = Hand()
     rest = Rest(hand)
     rests = []
     for _ in range(5):
-        rest.in_vain(10.0)
+        waits_in_vain(rest, hand)
         rests.append(rests_for(rest, hand))
     assert rests == [10.0, 20.0, 40.0, 60.0, 60.0]
     rest.after(0.0)
-    rest.in_vain(10.0)
+    waits_in_vain(rest, hand)
     assert rests_for(rest, hand) == 10.0
 
 

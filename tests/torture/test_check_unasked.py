@@ -112,6 +112,30 @@ def test_an_edit_under_an_old_name_is_an_edit(story: Story, other: Line) -> None
     assert story.unasked == [(2, "edit 0")]
 
 
+def test_a_pause_that_is_made_shorter_is_another_pause(story: Story) -> None:
+    story.asks(1, "pause", reason="r")
+    story.becomes(2, state="paused", reason="r", until=BEGINS + 60 * SECOND)
+    story.becomes(3, until=BEGINS + 4 * SECOND)
+    story.becomes(4, state="active", reason=None, until=None)
+    assert story.unasked == [(3, "pause 'r'")]
+
+
+def test_an_edit_that_is_made_twice_was_asked_for_once(story: Story) -> None:
+    story.asks(1, "update", payload={"rev": 1})
+    story.becomes(2, payload={"rev": 1})
+    story.becomes(3)
+    assert story.unasked == [(3, "edit 1")]
+
+
+def test_a_paused_schedule_can_be_edited_and_resumes_at_its_time(story: Story) -> None:
+    story.asks(1, "pause", reason="r")
+    story.becomes(2, state="paused", reason="r", until=BEGINS + 9 * SECOND)
+    story.asks(3, "update", payload={"rev": 1})
+    story.becomes(4, payload={"rev": 1})
+    story.becomes(9, state="active", reason=None, until=None)
+    assert story.unasked == []
+
+
 def test_what_was_over_does_not_come_back_by_itself(story: Story) -> None:
     story.asks(1, "cancel_schedule")
     story.becomes(2, state="cancelled")

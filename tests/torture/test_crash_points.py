@@ -227,6 +227,7 @@ def test_as_to_a_pooler_a_step_ends_with_the_commit_of_what_was_said_last() -> N
     assert end_of({"fire": 1}, places, links) is None, "that is another connection's"
     places, links = places + _exchange("commit", 2), [*links, 1, 1, 1]
     assert end_of({"fire": 1}, places, links) == 9
+    assert end_of({"fire": 1, "commit": 2}, places, links) == 9, "it is one itself"
 
 
 @pytest.mark.usefixtures("nowhere")

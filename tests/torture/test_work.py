@@ -424,7 +424,7 @@ def test_what_is_another_tenants_is_not_there(place: Workplace, what: str) -> No
                 drawn = await trespasses.draw(what)
             owner = access.tenants[drawn.body["owner"]]
             assert owner != drawn.by
-            heard = await trespasses.work(look, owner, drawn.subject, "")
+            heard = await trespasses.work(look, owner, drawn.subject, 0, "")
             try:
                 return await drawn.work(f"trespass-{what}"), heard
             except Answered as error:

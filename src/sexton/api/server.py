@@ -22,6 +22,7 @@ log = logging.getLogger("sexton.api")
 
 BACKLOG = 2048
 KEEP_ALIVE = 75
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Server(uvicorn.Server):
@@ -38,7 +39,8 @@ class Server(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         with self._obeying_signals():
             async with self._api.router.lifespan_context(self._api):
-                await super().serve(sockets)
+                if not self.should_exit:
+                    await super().serve(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -48,19 +50,24 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def _obeying_signals(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-        for each in signals:
+        for each in SIGNALS:
             loop.add_signal_handler(each, self.stop)
         try:
             yield
         finally:
-            for each in signals:
-                loop.remove_signal_handler(each)
+            self._obey_no_more()
+
+    def _obey_no_more(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)
 
     def stop(self) -> None:
         """Take no more requests; those who wait for something in theirs are told."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        if self.force_exit:
+            self._obey_no_more()  # a third time ends the process, whatever it still closes
         if (service := getattr(self._api.state, "service", None)) is not None:
             service.stopping.set()
 

@@ -14,7 +14,7 @@ class Rest:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._until = clock()
+        self._began = self._until = clock()
         self._in_vain = 0
 
     @property
@@ -26,9 +26,13 @@ class Rest:
         self._in_vain = 0
         self._rest(max(at_least, TIMES * seconds))
 
-    def in_vain(self, seconds: float) -> None:
-        """No answer came in so long: as long again, and then twice as long each time."""
-        self._rest(seconds * 2.0 ** min(self._in_vain, 10))
+    def begin(self) -> None:
+        """A sweep has."""
+        self._began = self._clock()
+
+    def in_vain(self) -> None:
+        """No answer came in all that time: as long again, and then twice as long each time."""
+        self._rest((self._clock() - self._began) * 2.0 ** min(self._in_vain, 10))
         self._in_vain += 1
 
     def end(self) -> None:

@@ -76,7 +76,7 @@ class Worker:
         self._worker: int | None = None
         self._idle: set[str] = set()
         self._errands: set[asyncio.Task[None]] = set()
-        self._sweep_rest = Rest()
+        self._rests = {queue: Rest() for queue in self._queues}  # of sweeps
         self._next_great_reap = 0.0
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -344,26 +344,22 @@ class Worker:
 
     async def _sweep(self) -> None:
         """Look behind the claimers; seldom, if that takes long."""
-        if not self._sweep_rest.over:
-            return
-        spent, in_vain = 0.0, 0.0
-        for fetcher in self._fetchers.values():
-            began = time.monotonic()
+        for queue, fetcher in self._fetchers.items():
+            rest = self._rests[queue]
+            if not rest.over:
+                continue
+            rest.begin()
             try:
-                spent += await fetcher.claimer.sweep(self._store, fetcher.wake)
+                rest.after(await fetcher.claimer.sweep(self._store, fetcher.wake))
             except Exception as error:
                 # Where others get their answers, this one is too much for the server.
                 if took_too_long(error) and not self._outage.lasting:
-                    in_vain += time.monotonic() - began
-                    log.warning("sweeping %s takes too long: %s", fetcher.queue, say(error))
+                    rest.in_vain()
+                    log.warning("sweeping %s takes too long: %s", queue, say(error))
                 elif isinstance(error, Unavailable):
                     raise
                 else:
-                    log.exception("sweeping %s failed", fetcher.queue)
-        if in_vain:
-            self._sweep_rest.in_vain(in_vain)
-        else:
-            self._sweep_rest.after(spent)
+                    log.exception("sweeping %s failed", queue)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -99,5 +99,8 @@ async def close(connection: asyncpg.Connection) -> None:
     try:
         if not connection.is_closed():
             await connection.close(timeout=CLOSE_WITHIN)
-    except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except (
+        *(TimeoutError, OSError),
+        *(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError),
+    ):
         connection.terminate()

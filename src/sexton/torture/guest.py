@@ -65,9 +65,11 @@ async def guest(url: str, processes: int) -> AsyncIterator[Guest]:
             there.left_behind = await _leave(url, with_role=not found["has_role"])
     finally:
         # It may be a moment until the server notices that the session has ended.
-        with suppress(*AWAY):
-            await connection.execute(_GIVE_BACK, timeout=_PATIENCE)
-        connection.terminate()
+        try:
+            with suppress(*AWAY):
+                await connection.execute(_GIVE_BACK, timeout=_PATIENCE)
+        finally:
+            connection.terminate()
 
 
 async def _enter(url: str) -> asyncpg.Connection:

@@ -65,23 +65,27 @@ def _changes(schedule: Schedule, registered: bool) -> Iterator[tuple[Version, Wi
     if not registered:
         yield first, _edit(schedule, first.payload.get("rev"))
     for before, version in pairwise(schedule.versions):
-        was, now = before.state, version.began_as
-        stopped = was in ("cancelled", "ended")
-        if _says(before) != _says(version) or (stopped and now == "active"):
-            yield version, _edit(schedule, version.payload.get("rev"))
-        if now == "paused" and (was, before.reason) != (now, version.reason):
-            yield version, Wish(schedule.id, "pause", version.reason)
-        elif now == "cancelled" and was != now:
-            yield version, Wish(schedule.id, "cancel_schedule")
-        elif now == "active" and was == "paused" and _is_early(before, version):
-            yield version, Wish(schedule.id, "resume")
+        wishes = [*_of_its_state(schedule, before, version)]
+        came_back = before.state in ("cancelled", "ended") and version.began_as == "active"
+        same = before.state == version.began_as and not wishes
+        if _says(before) != _says(version) or came_back or same:
+            wishes.append(_edit(schedule, version.payload.get("rev")))
+        yield from ((version, wish) for wish in wishes)
+
+
+def _of_its_state(schedule: Schedule, before: Version, version: Version) -> Iterator[Wish]:
+    match before.state, version.began_as:
+        case "paused", "active":
+            if before.ends is None or version.since < before.ends:  # not by itself
+                yield Wish(schedule.id, "resume")
+        case was, "paused":
+            if (was, before.reason, before.ends) != ("paused", version.reason, version.ends):
+                yield Wish(schedule.id, "pause", version.reason)
+        case was, "cancelled":
+            if was != "cancelled":
+                yield Wish(schedule.id, "cancel_schedule")
 
 
 def _says(version: Version) -> tuple[Any, ...]:
     """All that an edit can change."""
     return version.payload, version.task, version.said
-
-
-def _is_early(pause: Version, version: Version) -> bool:
-    """Whether a pause ended before it would have by itself."""
-    return pause.ends is None or version.since < pause.ends

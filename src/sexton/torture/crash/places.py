@@ -18,7 +18,8 @@ def end_of(
 ) -> int | None:
     """After how many messages each of these was exchanged so often; None: they have not been.
 
-    With `links`, as to a pooler, what was said last is committed by the next exchange of its link.
+    With `links`, as to a pooler, what was said last is committed by the next exchange of its link,
+    unless it is a commit itself.
     """
     left = Counter(needs)
     ours = {*sql.names()}
@@ -30,7 +31,8 @@ def end_of(
             if statement == need or (need not in ours and statement.startswith(need)):
                 left[need] -= 1
         if not +left:
-            return number if links is None else _next_end(places, links, number)
+            committed = links is None or statement.lower().startswith("commit")
+            return number if committed else _next_end(places, links or (), number)
     return None
 
 

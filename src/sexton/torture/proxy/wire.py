@@ -204,7 +204,7 @@ def short_name(sql: str) -> str:
     if len(comment) > 1 and comment[0] == "--" and "." in comment[1]:
         return comment[1].rpartition(".")[2]
     begins = sql.partition(";")[0]
-    return begins if len(begins) <= NAME else begins[:NAME].rpartition(" ")[0]
+    return begins if len(begins) <= NAME else begins[:NAME].rpartition(" ")[0] or begins[:NAME]
 
 
 def shortened(sql: str) -> str:

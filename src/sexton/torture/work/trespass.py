@@ -67,10 +67,10 @@ class Trespasses:
 
     def _at(self, what: str, owner: str, by: Tenant, subject: str | int) -> Trespass:
         body = {"what": what, "owner": owner}
-        return Trespass(by, subject, body, partial(self.work, what, by, subject))
+        return Trespass(by, subject, body, partial(self.work, what, by, subject, now_us()))
 
-    async def work(self, what: str, by: Tenant, subject: Any, sign: str) -> Answer:
-        """What is asked for, and what was answered."""
+    async def work(self, what: str, by: Tenant, subject: Any, now: int, sign: str) -> Answer:
+        """What is asked for, and what was answered; the same each time under one sign."""
         hand = self._hand
         match what:
             case "cancel_job":
@@ -91,7 +91,7 @@ class Trespasses:
             case "trigger":
                 return await hand.trigger(by, subject, None, sign)
             case "backfill":
-                end = now_us() - BACKFILLED
+                end = now - BACKFILLED
                 return await hand.backfill(by, subject, end - BACKFILLED, end, 5.0, sign)
             case "cancel_schedule":
                 return await hand.cancel(by, subject, sign)
