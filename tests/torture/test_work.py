@@ -49,7 +49,8 @@ TASKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fails_sync": ({"times": 1}, ONCE_FAILED),
     "always_fails": ({}, [*DEAD, *DEAD, *DEAD]),
     "permanent": ({}, DEAD),
-    "snoozes": ({"seconds": 0.5, "rest": 1.0}, ONCE_FAILED),
+    # It puts itself off if it is begun while it is younger than that, which must not be a race.
+    "snoozes": ({"seconds": 9.0, "rest": 9.0}, ONCE_FAILED),
     "hangs": ({}, [*DEAD, *DEAD]),
     "hangs_sync": ({}, [*DEAD, *DEAD]),
     "blocks": ({"seconds": 1.2 * LEASE}, DONE),
