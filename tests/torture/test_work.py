@@ -25,6 +25,7 @@ from sexton.torture.work.operators import VERBS
 from sexton.torture.work.population import MISFIRES, OVERLAPS, Shape, population
 from sexton.torture.work.prepare import fresh_secret_key, prepare
 from sexton.torture.work.trespass import OF_JOBS, OF_SCHEDULES, Trespass, Trespasses
+from sexton.torture.work.ways import LINGERS
 from sexton.torture.work.webhook import genuine
 
 from ..support.postgres import Postgres
@@ -313,6 +314,30 @@ def test_every_way_to_enqueue_is_acknowledged_and_what_was_is_there(place: Workp
         duplicates += sum(job["duplicate"] for _, job in made)
     assert duplicates
     _demand_taken_back(place, place.acks("by-sql"))
+
+
+def test_what_is_committed_late_is_done_all_the_same(place: Workplace) -> None:
+    """By workers that have claimed what was due after it, and gone past it, in the meantime."""
+    place.client("on-time", "sql", "--rate", "40")
+    place.client("late", "late", "--rate", "1000")
+
+    def begun() -> set[str]:
+        asked = acknowledged(place.acks("late"))
+        late = [
+            ask["body"]["jobs"][0]["payload"]["id"]
+            for ask, _ in asked
+            if ask["verb"] == "enqueue" and ask["body"]["jobs"][0]["task"] == "quick"
+        ]
+        effects = place.effects("begin", task="quick")
+        return {*late} & {line["payload"]["id"] for line in effects}
+
+    until("several are done", lambda: len(begun()) >= 3)
+    for name in ("late", "on-time"):
+        place.end(name)
+    lines = place.acks("late")
+    answered = {line["n"]: line["at"] for line in lines if line["event"] == "ack"}
+    took = [answered[ask["n"]] - ask["at"] for ask, _ in acknowledged(lines)]
+    assert min(took) >= LINGERS[0] * SECOND
 
 
 def _there(place: Workplace, jobs: list[tuple[str, int]]) -> bool:

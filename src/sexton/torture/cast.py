@@ -11,6 +11,7 @@ from sexton.torture.work.app import QUEUES
 
 APP = "sexton.torture.work.app:app"
 LOOPBACK = "127.0.0.0/8"
+LATE = "client-late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Cast:
         return [
             self._client("python", rate=rate),
             self._client("sql", rate=rate),
+            self._client("late", rate=1.0),
             self._client("api", *self._to(), rate=rate, proxied=False),
             self._client("flood", "--burst", "150", rate=0.05),
             *(self._far(each) for each in ("acme", "birch")),

@@ -14,7 +14,7 @@ from typing import Any
 from sexton import Sexton
 from sexton.errors import ConfigurationError
 from sexton.torture import capture
-from sexton.torture.cast import LOOPBACK, Cast, Pace, Size
+from sexton.torture.cast import LATE, LOOPBACK, Cast, Pace, Size
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
@@ -178,18 +178,21 @@ class Run:
             await self._calm(stand)
 
     async def _calm(self, stand: Stand) -> None:
-        """Nobody is hurt or asked for anything any more; what is due is still fired and run."""
+        """Nobody is hurt any more, nor asked for anything but by those who commit late; what is due
+        is still fired and run."""
         self._about["calm_at"] = now_us()
         self._say("no more faults: everybody may finish")
         await asyncio.gather(*(self._back(each, stand) for each in stand.of(*_CLUSTER)))
         self._about["ready_at"] = now_us()
         ready = time.monotonic()
         for process in stand.of("client"):
-            if not process.name.startswith("remote"):
+            if not process.name.startswith("remote") and process.name != LATE:
                 await self._ended(process.name, stand)
         self._about["behind"] = await self._until_none(stand, _BEHIND, CAUGHT_UP_WITHIN)
         await asyncio.sleep(max(0.0, ready + CALM - time.monotonic()))
         self._about["stopped_at"] = now_us()
+        # What was committed behind those who claim is found by them even if none of them is new.
+        await self._ended(LATE, stand)
         for process in stand.of("node"):
             await self._ended(process.name, stand)
         self._about["left"] = await self._until_none(stand, _BUSY, DRAIN_WITHIN)

@@ -1,8 +1,9 @@
 """Clients that enqueue, one request after the other, and write down what they were told.
 
-    python -m sexton.torture.work.clients --role python|sql|api|flood|remote --seed 7 --rate 10
+    python -m sexton.torture.work.clients --role python|sql|late|api|flood|remote --seed 7 --rate 10
 
-`python`, `sql` and `flood` use SEXTON_DATABASE_URL; `api` and `remote` every --url. In the
+`python`, `sql`, `late` and `flood` use SEXTON_DATABASE_URL; `api` and `remote` every --url. `late`
+is SQL in transactions that go on for a while before they are committed. In the
 acknowledgement log `body` is {"jobs": [{task, payload, key, …}], "idempotency_key"}, and the answer
 {"jobs": [{payload_id, id, duplicate}]}; of many that went through the API some may be {payload_id,
 error} instead, which were refused. A request that is sent again is an ask of its own with `again`,
@@ -24,11 +25,10 @@ from sexton.torture.work.mix import Mix, Wanted
 from sexton.torture.work.pace import Pace
 from sexton.torture.work.ways import ApiWay, PythonWay, SqlWay, Way
 
-ROLES = ("python", "sql", "api", "flood", "remote")
+ROLES = ("python", "sql", "late", "api", "flood", "remote")
 TRIES = 12
 FIRST_REST, LONGEST_REST = 0.2, 3.0
 MANY = 0.08  # of all requests have several jobs
-TAKEN_BACK = 0.06
 
 
 class Client:
@@ -48,7 +48,7 @@ class Client:
             tenant = self._access.tenants[self._mix.tenant(names)]
             size = self._mix.random.randint(2, 12) if self._mix.random.random() < MANY else 1
             if isinstance(self._way, SqlWay):
-                self._way.roll_back = self._mix.random.random() < TAKEN_BACK
+                self._way.draw(self._mix.random)
             await self.enqueue(tenant, self._mix.many(tenant.name, size))
 
     async def flood(self, burst: int) -> None:
@@ -107,9 +107,10 @@ async def _way(role: str, urls: Sequence[str]) -> Way:
         return ApiWay(await Api(urls).__aenter__())
     from sexton.torture.work.app import app  # what reads the settings
 
-    if role == "sql":
+    if role in ("sql", "late"):
         settings = app.settings
-        return SqlWay(settings.database_url or "", settings.schema, settings.patience)
+        url, lingers = settings.database_url or "", role == "late"
+        return SqlWay(url, settings.schema, settings.patience, lingers=lingers)
     return PythonWay(app)
 
 

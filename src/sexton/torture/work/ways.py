@@ -1,7 +1,9 @@
 """Three ways to enqueue: through the Python application, through SQL, and through the API."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
 import asyncpg
@@ -15,6 +17,10 @@ from sexton.torture.work.asks import RolledBack
 from sexton.torture.work.mix import Wanted, length
 
 _ENQUEUE = Path(__file__).with_name("enqueue.sql").read_text()
+TAKEN_BACK = 0.06
+# How long a transaction goes on after its jobs were made: most of it longer than a claimer's slack,
+# so that those who claim what came after it have gone past it when it is committed.
+LINGERS = (0.2, 2.0)
 Made = list[dict[str, Any]]
 
 
@@ -56,25 +62,35 @@ class PythonWay:
 
 
 class SqlWay:
-    """`select sexton.enqueue(…)` on a connection of its own; several are one transaction."""
+    """`select sexton.enqueue(…)` on a connection of its own; several are one transaction, and so
+    is each by a program that has something else to do in it."""
 
     name = "sql"
 
-    def __init__(self, url: str, schema: str, patience: float) -> None:
+    def __init__(self, url: str, schema: str, patience: float, *, lingers: bool = False) -> None:
         self._url = url
         self._schema = schema
         self._patience = patience
+        self._lingers = lingers
         self._connection: asyncpg.Connection | None = None
-        self.roll_back = False  # the next one is taken back
+        self._roll_back = False
+        self._linger = 0.0
+
+    def draw(self, random: Random) -> None:
+        """What becomes of the next one: some are taken back, some are committed late."""
+        self._roll_back = random.random() < TAKEN_BACK
+        self._linger = random.uniform(*LINGERS) if self._lingers else 0.0
 
     async def enqueue(self, tenant: Tenant, jobs: Sequence[Wanted], idempotency_key: str) -> Made:
         try:
             connection = await self._open()
-            if len(jobs) == 1 and not self.roll_back:
+            if len(jobs) == 1 and not self._roll_back and not self._linger:
                 return [await self._one(connection, tenant, jobs[0])]
             async with connection.transaction():
                 made = [await self._one(connection, tenant, job) for job in jobs]
-                if self.roll_back:
+                if self._linger:
+                    await asyncio.sleep(self._linger)
+                if self._roll_back:
                     raise RolledBack("it was taken back")
             return made
         except RolledBack:
@@ -82,7 +98,7 @@ class SqlWay:
         except BaseException as error:
             if self._connection is not None and not isinstance(error, asyncpg.PostgresError):
                 self._connection.terminate()
-            if self.roll_back and isinstance(error, Exception):
+            if self._roll_back and isinstance(error, Exception):
                 raise RolledBack(f"it was never committed: {error}") from error
             raise
 
