@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -13,6 +14,7 @@ from sexton import Sexton
 from sexton.api.remote import Remotely
 from sexton.domain.job import NewJob
 from sexton.flow import reap
+from sexton.flow.claim import SLACK
 
 from ..observe.processes import Scrape
 from .served import Served, served
@@ -258,6 +260,24 @@ async def test_a_long_poll_finds_what_becomes_due_while_it_waits(api: Served) ->
         await worker.settle(job, "failed", error="x", retry_after=0.3)
         [again] = await worker.claim(1, wait=10)
         assert (again["id"], again["attempt"]) == (job["id"], 2)
+
+
+async def test_a_job_whose_transaction_was_overtaken_is_found_by_the_worker_that_has_gone_past_it(
+    api: Served,
+) -> None:
+    [row] = await rows(api, "select id from sexton.tenant where name = 'default'")
+    connection = await asyncpg.connect(api.database_url)
+    async with away(api, tenant="default") as worker, asyncio.timeout(60):
+        async with connection.transaction():
+            late = await connection.fetchval(
+                "select id from sexton.enqueue('late', tenant_id => $1)", row["id"]
+            )
+            passed = time.monotonic() + 4 * SLACK
+            while time.monotonic() < passed:
+                id = await enqueue(worker.http)
+                assert [job["id"] for job in await worker.claim(1, wait=10)] == [id]
+        assert [job["id"] for job in await worker.claim(1, wait=20)] == [late]
+    await connection.close()
 
 
 async def test_a_long_poll_ends_empty_when_its_time_is_over(api: Served) -> None:

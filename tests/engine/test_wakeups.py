@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import asyncpg
 import pytest
 
 from sexton import Sexton
-from sexton.flow.claim import LOOK_AGAIN, Claimer
+from sexton.flow.claim import LOOK_AGAIN, SLACK, Claimer
 from sexton.store.connection import Address
 
 from ..support import postgres
@@ -120,3 +121,34 @@ async def test_a_job_committed_while_the_worker_fell_asleep_is_not_left_to_the_p
             await asyncio.sleep(0.005)
     await connection.close()
     assert began[0] - committed < 10
+
+
+@pytest.mark.parametrize("limit", [None, 100])
+async def test_a_job_whose_transaction_was_overtaken_is_found_by_the_worker_that_has_gone_past_it(
+    database_url: str, limit: int | None
+) -> None:
+    """Nobody else is there to find it, and what comes after it is found without it."""
+    app = Sexton(database_url, lease=60, poll=0.2, grace=0)
+    began: set[int] = set()
+
+    @app.task(max_running=limit)
+    async def t(n: int) -> None:
+        began.add(n)
+
+    async def run(n: int) -> None:
+        await t.enqueue(n)
+        while n not in began:
+            await asyncio.sleep(0.005)
+
+    connection = await asyncpg.connect(database_url)
+    async with working(app), asyncio.timeout(60):
+        async with connection.transaction():
+            await t.enqueue(-1, connection=connection)
+            passed = time.monotonic() + 4 * SLACK
+            for n in itertools.count():
+                await run(n)
+                if time.monotonic() > passed:
+                    break
+        while -1 not in began:
+            await asyncio.sleep(0.005)
+    await connection.close()
