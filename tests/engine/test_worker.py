@@ -686,10 +686,11 @@ async def test_a_queue_whose_sweep_takes_too_long_holds_up_no_other_and_is_let_r
             monkeypatch.setattr(fetcher.claimer, "sweep", sweep)
         rests = worker._rests
         await worker._sweep()
+        rests["default"].end()
         await worker._sweep()
         assert swept == ["slow", "default", "default"], "one of them rests"
         rests["slow"].end()
         worker._outage.lost(OSError("gone"))
         await worker._sweep()
         worker._outage.over()
-        assert rests["slow"].over, "an absent server is no costly sweep"
+        assert rests["slow"].over(claiming=False), "an absent server is no costly sweep"

@@ -155,7 +155,8 @@ class Remotely:
 
     async def _sweep(self, poll: float) -> None:
         """Look behind the claimers; seldom, if that takes long."""
-        if not self._sweep_rest.over:
+        claiming = any(each.claiming for each in self._claimers.values())
+        if not self._sweep_rest.over(claiming=claiming):
             return
         spent = 0.0
         for queue in self.queues:
@@ -171,7 +172,7 @@ class Remotely:
                     tenants=[self.tenant],
                 )
             spent += await self._claimers[queue].sweep(self._store, lambda: None)
-        self._sweep_rest.after(spent, at_least=poll)
+        self._sweep_rest.after(spent, poll)
 
     async def _claim(self, limit: int, turn: Turn) -> None:
         # Whichever queue goes first could starve the others.

@@ -20,6 +20,8 @@ log = logging.getLogger("sexton.claim")
 # Jobs are committed a little out of the order of their due_at, so claiming begins no later than
 # this long ago. What took longer to commit is found by the sweep.
 SLACK = 0.25
+# Jobs that were made while others were claimed may be committed so much later, and behind them.
+LATELY = 10.0
 # Whoever found nothing looks again after this long, then after twice as long, and so on: for what
 # was enqueued, by those who thought us busy, in a transaction that takes its time to commit.
 LOOK_AGAIN = 0.05
@@ -52,6 +54,7 @@ class Claimer:
         self._limited_first = False
         self._more = False
         self._dry = 0
+        self._claimed_at = -math.inf
         self._since: dict[Lane, datetime] = {}
         self._turns = Turns(tenants)
         self._is_new = True
@@ -73,6 +76,11 @@ class Claimer:
         """There are more tenants than one."""
         return self._turns.several
 
+    @property
+    def claiming(self) -> bool:
+        """Something was claimed not long ago."""
+        return time.monotonic() - self._claimed_at < LATELY
+
     async def run_once(self, limit: int, worker: int) -> list[Claim]:
         """At most `limit` claims, in the order in which they should start."""
         self._more = False
@@ -81,7 +89,8 @@ class Claimer:
         claims = await self._claim_in_turn(limit, worker)
         self._dry = 0 if claims else self._dry + 1
         if claims:
-            self._turns.served(Counter([claim.tenant for claim in claims]), time.monotonic())
+            self._claimed_at = time.monotonic()
+            self._turns.served(Counter([claim.tenant for claim in claims]), self._claimed_at)
         return claims
 
     async def _learn(self) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Callable
 # elsewhere keeps must stay a small part of what the server does.
 TIMES = 20.0
 LONGEST = 60.0
+# Where jobs are claimed others may be committed behind them, and should not wait for the next poll:
+# as soon as this, if a sweep costs so little that it is next to nothing of what the server does.
+SOON = 1.0
+SOON_TIMES = 200.0
 
 
 class Rest:
@@ -14,17 +18,17 @@ class Rest:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began = self._until = clock()
+        self._began = self._soon = self._until = clock()
         self._in_vain = 0
 
-    @property
-    def over(self) -> bool:
-        return self._clock() >= self._until
+    def over(self, *, claiming: bool) -> bool:
+        """Sooner for those who have claimed something lately than for those who have not."""
+        return self._clock() >= (self._soon if claiming else self._until)
 
-    def after(self, seconds: float, at_least: float = 0.0) -> None:
-        """The server was at it for so long."""
+    def after(self, seconds: float, every: float) -> None:
+        """The server was at it for so long; without any hurry there is one in so many seconds."""
         self._in_vain = 0
-        self._rest(max(at_least, TIMES * seconds))
+        self._rest(max(every, TIMES * seconds), max(SOON, SOON_TIMES * seconds))
 
     def begin(self) -> None:
         """A sweep has."""
@@ -36,7 +40,9 @@ class Rest:
         self._in_vain += 1
 
     def end(self) -> None:
-        self._until = self._clock()
+        self._soon = self._until = self._clock()
 
-    def _rest(self, seconds: float) -> None:
-        self._until = self._clock() + min(LONGEST, seconds)
+    def _rest(self, seconds: float, soon: float = LONGEST) -> None:
+        now = self._clock()
+        self._until = now + min(LONGEST, seconds)
+        self._soon = min(self._until, now + soon)

@@ -22,7 +22,7 @@ from sexton.flow.health import Health, Meters
 from sexton.flow.keep import keep_doing, took_too_long
 from sexton.flow.outage import Outage
 from sexton.flow.renew import LeaseKeeper, Registration
-from sexton.flow.rest import Rest
+from sexton.flow.rest import SOON, Rest
 from sexton.flow.spans import Spans
 from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
@@ -154,7 +154,7 @@ class Worker:
             ("pruning", lambda: prune.run_once(self._store), PRUNE_EVERY),
             ("writing progress", self._channel.write_progress, PROGRESS_EVERY),
             ("looking for strays", lambda: self._strays.run_once(self._worker), stray.EVERY),
-            ("sweeping", self._sweep, self._settings.poll),
+            ("sweeping", self._sweep, min(self._settings.poll, SOON)),
         ]
         if self._revive_server is not None:
             loops.append(("reviving PostgreSQL", self._revive, REVIVE_EVERY))
@@ -345,12 +345,13 @@ class Worker:
     async def _sweep(self) -> None:
         """Look behind the claimers; seldom, if that takes long."""
         for queue, fetcher in self._fetchers.items():
-            rest = self._rests[queue]
-            if not rest.over:
+            rest, claimer = self._rests[queue], fetcher.claimer
+            if not rest.over(claiming=claimer.claiming):
                 continue
             rest.begin()
             try:
-                rest.after(await fetcher.claimer.sweep(self._store, fetcher.wake))
+                spent = await claimer.sweep(self._store, fetcher.wake)
+                rest.after(spent, self._settings.poll)
             except Exception as error:
                 # Where others get their answers, this one is too much for the server.
                 if took_too_long(error) and not self._outage.lasting:

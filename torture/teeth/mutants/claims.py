@@ -134,7 +134,7 @@ MUTANTS = (
         [
             Change(
                 "flow/worker.py",
-                '            ("sweeping", self._sweep, self._settings.poll),\n',
+                '            ("sweeping", self._sweep, min(self._settings.poll, SOON)),\n',
                 "",
             )
         ],
