@@ -4,6 +4,7 @@
 """
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +62,15 @@ def test_a_mutant_applies_and_compiles(mutant: Mutant) -> None:
     assert mutant.crash or not mutant.ways
 
 
+def _run(violations: int) -> dict[str, Any]:
+    found = {"name": "none-early", "violations": violations}
+    return {"invariants": [found], "events": {"did_not_come_back": []}}
+
+
+def _told(violations: int) -> str:
+    return json.dumps(_run(violations))
+
+
 @pytest.mark.parametrize(("mutant", "file"), STATEMENTS, ids=_name)
 async def test_a_mutated_statement_prepares(mutant: Mutant, file: str, known: str) -> None:
     connection = await asyncpg.connect(known)
@@ -113,11 +123,9 @@ def test_a_copy_is_changed_and_gone_afterwards() -> None:
 
 def test_only_a_violation_that_the_rig_reports_kills() -> None:
     run = Stage("a run", (), 1.0)
-    peace = '"events": {"did_not_come_back": []}'
-    clean = f'{{"invariants": [{{"name": "none-early", "violations": 0}}], {peace}}}'
+    clean = _told(0)
     assert run.killed_by(Ran(0, clean, "", 1.0)) is None
-    broken = f'{{"invariants": [{{"name": "none-early", "violations": 2}}], {peace}}}'
-    assert run.killed_by(Ran(1, broken, "", 1.0)) == "a run: none-early"
+    assert run.killed_by(Ran(1, _told(2), "", 1.0)) == "a run: none-early"
     point = '{"failed": [{"step": "fire", "way": "kill", "at": 3, "wrong": ["one_owner: x"]}]}'
     assert run.killed_by(Ran(1, point, "", 1.0)) == "crash point fire/kill: one_owner"
     for code, said in ((1, "Traceback …"), (2, clean), (1, ""), (-9, "")):
@@ -125,24 +133,44 @@ def test_only_a_violation_that_the_rig_reports_kills() -> None:
             run.killed_by(Ran(code, said, "it fell over", 1.0))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"failed": [], "not_reached": [{"step": "fire"}], "unproved": [], "uncut": []},
+        {"failed": [], "not_reached": [], "unproved": ["fire"], "uncut": []},
+        {**_run(0), "not_checked": ["what should be in effects/, which is empty"]},
+        {**_run(0), "events": {"did_not_come_back": [], "fell": [{"who": "node-1"}]}},
+    ],
+)
+def test_a_stage_that_did_not_look_at_everything_is_not_passed_by_the_engine_as_it_is(
+    said: dict[str, Any],
+) -> None:
+    stage = Stage("a stage", (), 1.0)
+    was = Ran(1, json.dumps(said), "", 1.0)
+    assert stage.killed_by(was) is None, "and it kills no mutant either"
+    assert (stage.failed_by(was) or "").startswith("a stage was not clean: {")
+    assert stage.failed_by(Ran(0, json.dumps(said), "", 1.0)) is None
+
+
 def test_a_stage_that_the_engine_itself_fails_kills_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[str] = []
 
-    def through(stage: Stage, mutant: Mutant) -> tuple[str | None, float]:
+    def through(stage: Stage, mutant: Mutant) -> Ran:
         tried.append(mutant.name)
-        return (None if len(tried) < 4 else "a run: none-early"), 1.0
+        many = 0 if len(tried) < 4 else 2
+        return Ran(int(many > 0), _told(many), "", 1.0)
 
     monkeypatch.setattr(trials, "_through", through)
     [mutant] = [each for each in ALL if each.name == "retries without jitter"]
     trial = trials.Trials(lambda _: None)
     found = trial.hold(mutant)
-    assert found.by == "a run: none-early"
+    assert found.by == "a run of 25 s: none-early"
     assert tried == [UNTOUCHED.name, mutant.name] * 2
     found = trials.Trials(lambda _: None).hold(mutant)
     assert found.by is None
-    assert found.wrong == "without it, a run: none-early"
+    assert found.wrong == "without it, a run of 10 s: none-early"
 
 
 def test_rows_of_other_mutants_stay_when_one_is_recorded(

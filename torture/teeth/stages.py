@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sexton.torture.report import FINDINGS
 from torture.teeth.mutant import Mutant
-from torture.teeth.rig import Ran
+from torture.teeth.rig import WORDS, Ran
 
 # Of each run, seconds and the seed of its faults. The first has wrong clocks; the second nodes
 # that are gone for longer than some graces, and a server that is killed and replaced; the others
@@ -16,6 +17,8 @@ from torture.teeth.rig import Ran
 BRIEF, SHORT, FULL, LONG = (10, 2409), (25, 5749), (60, 5939), (180, 702)
 FEW = ("--nodes", "3", "--workers", "2", "--apis", "1", "--fires", "40")
 SMALL = ("--nodes", "3", "--workers", "3", "--apis", "1", "--fires", "90")
+# What a sweep or a run did not come to.
+_INCOMPLETE = ("not_reached", "unproved", "uncut", "not_checked")
 
 
 class NoVerdict(Exception):
@@ -36,12 +39,27 @@ class Stage:
 
     def killed_by(self, ran: Ran) -> str | None:
         """What the rig found wrong; None: nothing. Whatever ends in another way is no verdict."""
+        return self._broken(self._said(ran))
+
+    def failed_by(self, ran: Ran) -> str | None:
+        """Why the engine as it is has not passed: it must have been looked at as a whole, too."""
+        said = self._said(ran)
+        if (broken := self._broken(said)) is not None or ran.code == 0:
+            return broken
+        shown = {each: said[each] for each in _INCOMPLETE if said.get(each)}
+        shown |= {each: told for each, told in said.get("events", {}).items() if each in FINDINGS}
+        return f"{self.name} was not clean: {json.dumps(shown)[:WORDS]}"
+
+    def _said(self, ran: Ran) -> dict[str, Any]:
         try:
             said = json.loads(ran.said) if ran.code in (0, 1) else None
         except ValueError:
             said = None
         if said is None:
             raise NoVerdict(f"{self.name} ended with {ran.code}: {ran.last_words}")
+        return dict(said)
+
+    def _broken(self, said: dict[str, Any]) -> str | None:
         if "failed" in said:
             return _of_points(said["failed"])
         broken = [each["name"] for each in said["invariants"] if each["violations"]]

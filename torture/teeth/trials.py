@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torture.teeth.mutant import UNTOUCHED, DoesNotApply, Mutant
-from torture.teeth.rig import copied, ran
+from torture.teeth.rig import Ran, copied, ran
 from torture.teeth.stages import NoVerdict, Stage, stages
 
 
@@ -57,28 +57,29 @@ class Trials:
             if self._control and (broken := self._control_of(stage)).wrong is not None:
                 return Outcome(mutant, None, seconds, f"without it, {broken.wrong}")
             try:
-                by, took = _through(stage, mutant)
+                was = _through(stage, mutant)
+                by = stage.killed_by(was)
             except (DoesNotApply, NoVerdict) as error:
                 return Outcome(mutant, None, seconds, str(error))
-            seconds += took
+            seconds += was.seconds
             if by is not None:
                 return Outcome(mutant, by, seconds)
-            self._say(f"  {mutant.name}: not by {stage.name} ({took:.0f} s)")
+            self._say(f"  {mutant.name}: not by {stage.name} ({was.seconds:.0f} s)")
         return Outcome(mutant, None, seconds)
 
     def _control_of(self, stage: Stage) -> Control:
         if stage not in self.controls:
             try:
-                wrong, took = _through(stage, UNTOUCHED)
+                was = _through(stage, UNTOUCHED)
+                control = Control(stage, stage.failed_by(was), was.seconds)
             except NoVerdict as error:
-                wrong, took = str(error), 0.0
-            self.controls[stage] = Control(stage, wrong, took)
+                control = Control(stage, str(error), 0.0)
+            self.controls[stage] = control
             self._say(self.controls[stage].line)
         return self.controls[stage]
 
 
-def _through(stage: Stage, mutant: Mutant) -> tuple[str | None, float]:
-    """What the stage finds in a copy of the engine, and how long that takes."""
+def _through(stage: Stage, mutant: Mutant) -> Ran:
+    """How the stage ends with a copy of the engine."""
     with copied(mutant) as folder:
-        was = ran(folder, stage.command(str(Path(folder) / "run")), stage.within)
-    return stage.killed_by(was), was.seconds
+        return ran(folder, stage.command(str(Path(folder) / "run")), stage.within)
