@@ -10,6 +10,7 @@ import pytest
 from sexton import InvalidSchedule, ScheduleView, Sexton
 from sexton.domain.change import Standing, stopped
 from sexton.domain.schedule import Rule
+from sexton.store import Store
 from sexton.store.connection import Address
 
 from .desk import Desk, desk
@@ -180,3 +181,53 @@ async def test_edits_while_a_node_fires_leave_every_fire_one_decision(app: Sexto
             where schedule.name = 'still'
             """)
         assert expected == decided > 0, "the other one kept its time"
+
+
+async def test_a_trigger_that_waited_for_a_fire_does_not_forget_the_job_of_that(
+    address: Address,
+) -> None:
+    async with desk(address) as d:
+        await d.add(every=60)
+        d.clock.advance(60)
+        firing, watching = Store(d.hands.line(), "sexton", d.clock), await d.hands.connect()
+        batch = await d.hands.plan()
+        await firing.source.fetch("begin")
+        assert (await firing.due.fire(d.hands.guard, "due", batch)).jobs == 1
+        triggering = asyncio.create_task(d.schedules.trigger("beat"))
+        await waits(watching)
+        await firing.source.fetch("commit")
+        triggered = await triggering
+        fired, other = await d.hands.claim()
+        assert other.id == triggered
+        await d.hands.end(other)
+        d.clock.advance(60)
+        assert (await d.hands.fire()).jobs == 0, "what was fired first still runs"
+        await d.hands.end(fired)
+        d.clock.advance(60)
+        assert (await d.hands.fire()).jobs == 1
+
+
+async def test_of_triggers_at_once_no_job_is_forgotten(address: Address) -> None:
+    async with desk(address) as d:
+        await d.add(every=60)
+        made = await asyncio.gather(*(d.schedules.trigger("beat") for _ in range(10)))
+        due = await d.due()
+        assert sorted(made) == sorted([*due["live"], due["last_job"]])
+
+
+async def test_a_trigger_that_waited_for_an_edit_does_what_that_says(address: Address) -> None:
+    async with desk(address) as d:
+        await d.add(every=60)
+        editing, watching = await d.hands.connect(), await d.hands.connect()
+        held = editing.transaction()
+        await held.start()
+        await editing.execute("select from sexton.due for update")
+        triggering = asyncio.create_task(d.schedules.trigger("beat"))
+        await waits(watching)
+        await editing.execute(
+            """update sexton.schedule set version = version + 1, payload = '{"n": 7}'"""
+        )
+        await held.commit()
+        await triggering
+        [claim] = await d.hands.claim()
+        assert claim.payload == '{"n": 7}'

@@ -2,6 +2,7 @@
 -- the overlap of later fires. Its instant is never on a whole millisecond, where a fire may be due.
 -- $1 tenant  $2 name  $3 payload, null: the schedule's own  $4 now
 -- By lookups, for the reason that is told in `settle`.
+-- Nothing, if it was changed while its place was waited for: what was said then is heard first.
 with wanted as materialized (
     select *
     from sexton.schedule
@@ -9,22 +10,15 @@ with wanted as materialized (
         and schedule.state <> 'cancelled'
 ),
 held as materialized (
-    select due.schedule_id, due.last_job, due.live
+    select wanted.id as schedule_id, due.living
     from wanted
-    cross join lateral (
-        select due.schedule_id, due.last_job, due.live
-        from sexton.due
-        where due.schedule_id = wanted.id
-        for update
-    ) as due
+    cross join lateral sexton.hold_due(wanted.id) as due
+    where due.version = wanted.version
 ),
 asked as materialized (
-    select held.schedule_id, nextval('sexton.job_id') as job_id, clock.now,
+    select held.schedule_id, held.living, nextval('sexton.job_id') as job_id, clock.now,
         case when date_part('microseconds', later.at)::bigint % 1000 = 0
-            then later.at + interval '1 microsecond' else later.at end as fire_at,
-        array(
-            select job.id from sexton.job
-            where job.id = any (held.live || held.last_job) order by job.id) as living
+            then later.at + interval '1 microsecond' else later.at end as fire_at
     from held
     cross join (select coalesce($4::timestamptz, clock_timestamp()) as now) as clock
     cross join lateral (
