@@ -112,9 +112,16 @@ class Endpoints:
 
     async def hand_over(self, claims: Sequence[tuple[int, int, float]]) -> set[int]:
         """Claims (id, fence, seconds) that somebody else is to settle; returns those still ours."""
-        ids, fences, lengths = zip(*sorted(claims), strict=True)
-        rows = await self._run.rows("hand_over", ids, fences, lengths, HOLDER, self._run.now())
-        return {row["id"] for row in rows}
+        claims = sorted(claims)
+        ours: set[int] = set()
+        while claims:
+            # As in `Jobs.settle`: a row that was changed meanwhile is where it was not found.
+            ids, fences, lengths = zip(*claims, strict=True)
+            rows = await self._run.rows("hand_over", ids, fences, lengths, HOLDER, self._run.now())
+            ours |= {row["id"] for row in rows if row["handed_over"]}
+            changed = {row["id"] for row in rows if not row["handed_over"]}
+            claims = [each for each in claims if each[0] in changed]
+        return ours
 
 
 def _written(new: NewEndpoint) -> tuple[object, ...]:

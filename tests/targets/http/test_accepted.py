@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
+import asyncpg
+
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
 from sexton.flow import reap
 
+from ...engine.test_blocked import somebody_waits
 from .post import Post, post, working
 from .sink import Heard, Reply, listening, reply
 
@@ -134,3 +137,23 @@ async def test_a_stale_delivery_cannot_hand_over_a_job_that_was_claimed_again(
         assert (await held_by(office, id))["name"] == "second"
         assert await store.endpoints.hand_over([(id, new.fence, 60.0)]) == {id}
         assert (await held_by(office, id))["name"] == "202 accepted"
+
+
+async def test_progress_committed_while_a_job_is_handed_over_does_not_keep_it_from_that(
+    database_url: str,
+) -> None:
+    """An endpoint that has accepted may say at once how far it has come."""
+    async with post(database_url) as office:
+        store = (await office.app.client()).store
+        [id] = await office.enqueue(await office.endpoint("http://127.0.0.1:9/"))
+        worker = await store.workers.register("worker", ["http"], "test", 30)
+        claim = await store.jobs.claim_one(id, worker)
+        assert claim is not None
+        endpoint = await asyncpg.connect(database_url)
+        async with endpoint.transaction():
+            await endpoint.execute("update sexton.job set progress = '{}' where id = $1", id)
+            handing = asyncio.create_task(store.endpoints.hand_over([(id, claim.fence, 60.0)]))
+            await somebody_waits(database_url)
+        assert await handing == {id}
+        assert (await held_by(office, id))["name"] == "202 accepted"
+        await endpoint.close()
