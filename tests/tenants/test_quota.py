@@ -162,6 +162,35 @@ async def test_who_has_room_is_counted_seldom_and_who_has_not_all_the_time(
         assert await is_over(node, roomy)
 
 
+async def test_two_leaders_who_count_at_once_agree(address: Address) -> None:
+    """The old one's count was on its way when the new one had said the same."""
+    async with hands(address) as node:
+        full = await tenant(node, 0)
+        await count(node, Quotas())
+        await node.rows("update sexton.tenant set max_live_jobs = 10 where id = $1", full)
+        [by_the_old_one] = await node.store.jobs.count_quotas([full])
+        old = node.lead
+        await node.elect()
+        await count(node, Quotas())
+        assert not await is_over(node, full)
+        assert await node.store.jobs.mark_quotas(old, [by_the_old_one]) == set()
+        assert await node.store.jobs.mark_quotas(node.lead, [by_the_old_one]) == set()
+        assert not await is_over(node, full)
+
+
+async def test_one_that_leads_no_more_marks_nobody(address: Address) -> None:
+    async with hands(address) as node:
+        full = await tenant(node, 0)
+        [counted] = await node.store.jobs.count_quotas([full])
+        old, quotas = node.lead, Quotas()
+        await node.elect()
+        assert await node.store.jobs.mark_quotas(old, [counted]) == set()
+        await quotas.run_once(node.store, Rules(node.store), old)
+        assert not await is_over(node, full)
+        await count(node, quotas)
+        assert await is_over(node, full), "and it is looked at again when it does"
+
+
 async def test_the_audit_and_the_explanation_know_the_decision(app: Sexton) -> None:
     async with living(app) as live:
         await schedules.tenants(live.connection, "a")

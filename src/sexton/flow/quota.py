@@ -6,6 +6,7 @@ import time
 from sexton.flow.rules import Rules
 from sexton.store import Store
 from sexton.store.due import Guard
+from sexton.store.jobs import Counted
 
 log = logging.getLogger("sexton.quota")
 
@@ -34,19 +35,29 @@ class Quotas:
             return 0
         counted = await store.jobs.count_quotas(wanted)
         rest = REST * (time.monotonic() - now)
+        changed = [each for each in counted if each.is_over != each.was_over]
+        unsaid = await self._say(store, guard, changed)
         for each in counted:
+            if each in unsaid:
+                continue
             quota = quotas[each.tenant]
             room = 0 if quota is None else quota - each.jobs
             pause = max(min(SELDOM, room / FASTEST), rest if rest > EVERY else 0.0)
             self._next_look[each.tenant] = (quota, now + pause)
-            if each.is_over and not each.was_over:
+        return len(counted)
+
+    async def _say(self, store: Store, guard: Guard, changed: list[Counted]) -> list[Counted]:
+        """Returns of whom it was not said: one that leads no more may have counted long ago."""
+        said = await store.jobs.mark_quotas(guard, changed) if changed else ()
+        for each in changed:
+            if each.tenant in said and each.is_over:
                 log.warning(
                     "tenant %d has %d live jobs, as many as it may: its fires make no more",
                     *(each.tenant, each.jobs),
                 )
-            elif each.was_over and not each.is_over:
+            elif each.tenant in said:
                 log.info("tenant %d is within its quota again", each.tenant)
-        return len(counted)
+        return [each for each in changed if each.tenant not in said]
 
     def _is_due(self, tenant: int, quota: int | None, now: float) -> bool:
         known, at = self._next_look.get(tenant, (None, 0.0))

@@ -11,6 +11,7 @@ from sexton.domain.job import Claim, Enqueued, Fire, NewJob, PreviousFire
 from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
 from sexton.store.claims import BEGINNING, Claims, Place
+from sexton.store.due import Guard
 from sexton.store.source import Row
 
 __all__ = ["BEGINNING", "Counted", "Jobs", "Orphan", "Place"]
@@ -253,8 +254,14 @@ class Jobs(Claims):
         return {row["id"]: row["max_live_jobs"] for row in rows}
 
     async def count_quotas(self, tenants: Sequence[int]) -> list[Counted]:
-        """Says of each tenant, here and in the database, whether it is over its quota."""
+        """How many live jobs each has, as far as its quota, and whether it is over that."""
         return [Counted(*row) for row in await self._run.rows("quotas_count", tenants)]
+
+    async def mark_quotas(self, guard: Guard, counted: Sequence[Counted]) -> set[int]:
+        """Say so in the database; returns the tenants of whom something else was said before."""
+        ids, over = [each.tenant for each in counted], [each.is_over for each in counted]
+        rows = await self._run.rows("quotas_mark", guard.node, guard.term, ids, over)
+        return {row["id"] for row in rows}
 
     async def notify_idle(
         self, queues: Sequence[str], tenants: Sequence[int] | None = None
