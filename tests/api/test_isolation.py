@@ -285,6 +285,22 @@ async def test_nothing_of_a_transaction_stays_in_its_connection(app: Sexton) -> 
         await pool.close()
 
 
+async def test_a_database_with_another_isolation_of_its_own_does_not_change_how_limits_are_counted(
+    app: Sexton, database_url: str
+) -> None:
+    """With a snapshot from before the lock, two would each see room for one."""
+    async with connected(database_url) as connection:
+        database = await connection.fetchval("select current_database()")
+        await connection.execute(
+            f"alter database {database} set default_transaction_isolation = 'repeatable read'"
+        )
+    async with app, Service.running(app) as service:
+        who = Principal(1, "default", "admin", "test")
+        async with service.transaction(who) as desk:
+            isolation = await desk.connection.fetchval("show transaction_isolation")
+            assert isolation == "read committed"
+
+
 async def test_without_the_role_the_service_does_not_start(
     server: Any, app: Sexton, database_url: str
 ) -> None:

@@ -16,6 +16,7 @@ from sexton.flow import stray
 from sexton.flow import worker as worker_module
 from sexton.flow.settle import Settler
 from sexton.sql import statement
+from sexton.store import Line
 from sexton.store.connection import Address
 
 from ..support.hands import hands
@@ -370,3 +371,22 @@ async def test_one_locked_job_keeps_nobody_elses_progress_back(
             assert (await app.job(ids[0])).progress is None
         await all_said(ids, 5)
         await app.cancel(*ids)
+
+
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_a_statement_that_was_given_up_does_not_run_on_in_postgresql(
+    database_url: str, pooler: bool
+) -> None:
+    """Tried again by a loop, there would be one more of them each time."""
+    watching = await asyncpg.connect(database_url)
+    line = Line(Address(database_url, pooler=pooler, patience=0.5))
+    with pytest.raises((Unavailable, asyncpg.QueryCanceledError)):
+        await line.fetch("select pg_sleep(60)")
+    async with asyncio.timeout(20):
+        while await watching.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and wait_event = 'PgSleep'"
+        ):
+            await asyncio.sleep(0.01)
+    await line.close()
+    await watching.close()

@@ -28,7 +28,11 @@ log = logging.getLogger("sexton.api")
 Heard = Callable[[str | None], None]
 _NOWHERE = Origin()
 # A process that stands still in the middle of a change keeps its locks no longer than this.
-_BEGIN = "begin read write; set local idle_in_transaction_session_timeout = 10000"
+# Limits are counted after their lock was had, whatever isolation the database has by default.
+_BEGIN = (
+    "begin isolation level read committed read write; "
+    "set local idle_in_transaction_session_timeout = 10000"
+)
 
 
 class Service:

@@ -20,9 +20,8 @@ ENGINE_SETTINGS = {
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
-    # Somebody else's lock is waited for elsewhere; what we gave up must not run on for minutes.
+    # Somebody else's lock is waited for elsewhere.
     "lock_timeout": "1000",
-    "statement_timeout": "60000",
     # Our transactions have no time to think between statements: whoever takes so long is gone.
     "idle_in_transaction_session_timeout": "10000",
 }
@@ -33,13 +32,6 @@ _ALIVE_HERE = (
     ("TCP_KEEPINTVL", 5),
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 25_000),  # what was sent and never acknowledged, in ms
-)
-# The same where a setting would outlive our transaction in a session that others use too.
-ENGINE_BEGIN = "; ".join(
-    [
-        "begin isolation level read committed",
-        *(f"set local {name} = {value}" for name, value in ENGINE_SETTINGS.items()),
-    ]
 )
 # Limits are counted after their lock was had: an older snapshot would not see who came before.
 _ISOLATION = {"default_transaction_isolation": "read committed"}
@@ -159,8 +151,19 @@ class Address:
             if not bare:
                 options["server_settings"] |= _ALIVE
             if engine:
-                options["server_settings"] |= ENGINE_SETTINGS | _ISOLATION
+                options["server_settings"] |= self._engine_settings | _ISOLATION
         return options
+
+    @property
+    def engine_begin(self) -> str:
+        """The same where a setting would outlive our transaction in a session of others too."""
+        local = [f"set local {name} = {text}" for name, text in self._engine_settings.items()]
+        return "; ".join(["begin isolation level read committed", *local])
+
+    @property
+    def _engine_settings(self) -> dict[str, str]:
+        """What we gave up must not run on: tried again, there would be more of it each time."""
+        return ENGINE_SETTINGS | {"statement_timeout": str(round(self.patience * 1000))}
 
 
 def _keep_alive(at: socket.socket | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from sexton.errors import Unavailable
-from sexton.store.connection import ENGINE_BEGIN, Address, connect, is_lost, say
+from sexton.store.connection import Address, connect, is_lost, say
 
 CLOSE_WITHIN = 2.0
 Row = Any  # asyncpg.Record, which has no types of its own
@@ -40,7 +40,7 @@ class Guarded:
                 rows: list[Row] = await connection.fetch(query, *args, timeout=patience)
                 return rows
             # By hand, because asyncpg's transactions wait for ever on a half-open connection.
-            await connection.execute(ENGINE_BEGIN, timeout=patience)
+            await connection.execute(self.address.engine_begin, timeout=patience)
             try:
                 rows = await connection.fetch(query, *args, timeout=patience)
             except Exception as error:
