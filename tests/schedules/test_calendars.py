@@ -95,6 +95,30 @@ async def test_a_fire_that_was_due_when_its_calendar_changed_is_superseded(
         assert (await d.schedules.get("beat")).next_fire_at == d.at(300)
 
 
+@pytest.mark.parametrize("change", ["update", "pause", "cancel"])
+async def test_what_a_calendar_took_out_is_recorded_although_the_fire_before_it_was_superseded(
+    address: Address, change: str
+) -> None:
+    """A fire records what is taken out between it and the next one; superseded, it does not."""
+    async with desk(address) as d:
+        closed = f"{d.at(11 * 60):%H:%M}-{d.at(24 * 60):%H:%M}"
+        await d.app.calendars.put("closed", windows=[closed])
+        await d.schedules.add("beat", "ring", every="5m", exclude="closed")
+        await d.hands.fire_until(d.at(5 * 60))
+        d.clock.advance("13m")
+        assert [row[1] for row in await d.ledger()] == ["fired"]
+        match change:
+            case "update":
+                await d.schedules.update("beat", priority=1)
+            case "pause":
+                await d.schedules.pause("beat")
+            case "cancel":
+                await d.schedules.cancel("beat")
+        word = "paused" if change == "pause" else "superseded"
+        assert [row[1] for row in await d.ledger()] == ["fired", word]
+        assert (d.at(-3 * 60), d.at(-3 * 60), 1, "excluded") in await d.gaps()
+
+
 async def test_a_calendar_that_leaves_no_fire_ends_a_schedule_until_it_does_again(
     address: Address,
 ) -> None:

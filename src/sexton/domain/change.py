@@ -4,8 +4,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sexton.domain.fires import Gap, closed_between, gap_of, latest_until
+from sexton.domain.fires import Gap, closed_between, excluded_between, gap_of, latest_until
 from sexton.domain.schedule import Decided, Rule, ScheduleState
+from sexton.domain.when.rule import MOMENT
 from sexton.domain.when.timetable import Planned, Timetable
 from sexton.errors import InvalidSchedule
 
@@ -215,13 +216,24 @@ def left_behind(standing: Standing, rule: Rule | None, decision: Decided) -> Cha
     due, scheduled = standing.next_fire_at, standing.scheduled
     if due is None or scheduled is None or scheduled > now:
         return change
+    excluded = _excluded(timetable, scheduled, now, anchor)
     if due > now:  # on its way, held up by its jitter
-        return replace(change, gaps=(_gap(timetable, scheduled, now, decision, anchor),))
+        return replace(change, gaps=(_gap(timetable, scheduled, now, decision, anchor), *excluded))
     following = timetable.after(scheduled, anchor)
-    gaps: tuple[Gap, ...] = ()
+    gaps = excluded
     if following is not None and following <= now:
-        gaps = (_gap(timetable, following, now, decision, anchor),)
+        gaps = (_gap(timetable, following, now, decision, anchor), *excluded)
     return replace(change, passed=Planned(scheduled, due), passed_as=decision, gaps=gaps)
+
+
+def _excluded(
+    timetable: Timetable, scheduled: datetime, now: datetime, anchor: datetime
+) -> tuple[Gap, ...]:
+    """What the calendars had taken out since: the fire that was due would have said so."""
+    if not timetable.has_calendars:
+        return ()
+    gap = excluded_between(timetable, scheduled, now + MOMENT, anchor)
+    return () if gap is None else (gap,)
 
 
 def _gap(

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from sexton.domain.schedule import Decided, Rule
 from sexton.domain.when.interval import Interval
+from sexton.domain.when.rule import MOMENT
 from sexton.domain.when.timetable import Timetable
 from sexton.domain.when.union import Bounded
 from sexton.domain.when.zone import EPOCH
@@ -17,7 +18,6 @@ COUNT_TO = 1000
 FEW = 100
 # And so many where each must be held against the calendars.
 A_GLANCE = 20
-_MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def excluded_between(
         last = tick.at
         fires += 1
         if fires > A_GLANCE:
-            return Gap(first, following - _MOMENT, None, "excluded")
+            return Gap(first, following - MOMENT, None, "excluded")
     return None if first is None or last is None else Gap(first, last, fires, "excluded")
 
 
@@ -75,11 +75,11 @@ def closed_between(
     grid = rule.rule if isinstance(rule, Bounded) else rule
     if isinstance(grid, Interval):
         last = grid.before(following)
-        return Gap(first, last, grid.count(first - _MOMENT, last), "excluded")
+        return Gap(first, last, grid.count(first - MOMENT, last), "excluded")
     last, fires = first, 1
     while (at := rule.after(last)) is not None and at < following:
         if fires == FEW:
-            return Gap(first, following - _MOMENT, None, "excluded")
+            return Gap(first, following - MOMENT, None, "excluded")
         last, fires = at, fires + 1
     return Gap(first, last, fires, "excluded")
 
@@ -117,7 +117,7 @@ def _made_up(
     gaps: list[Gap] = []
     first = scheduled
     if is_over(scheduled):
-        before = latest_due(timetable, oldest - _MOMENT, scheduled, anchor, seed)
+        before = latest_due(timetable, oldest - MOMENT, scheduled, anchor, seed)
         found = timetable.after(before, anchor)
         assert found is not None  # the latest is one
         first = found
@@ -125,7 +125,7 @@ def _made_up(
     if policy.misfire == "all":
         return first, first, tuple(gaps)
     if first < latest:
-        before = latest_until(timetable, latest - _MOMENT, first, anchor)
+        before = latest_until(timetable, latest - MOMENT, first, anchor)
         gaps.append(gap_of(timetable, first, before, "coalesced", anchor))
     return latest, latest, tuple(gaps)
 
@@ -146,7 +146,7 @@ def latest_due(
     found = latest_until(timetable, until, known, anchor)
     if found == known or timetable.fire_at(found, anchor, seed) <= until:
         return found
-    return latest_until(timetable, found - _MOMENT, known, anchor)
+    return latest_until(timetable, found - MOMENT, known, anchor)
 
 
 def latest_until(
@@ -182,4 +182,4 @@ def _count(
     timetable: Timetable, first: datetime, last: datetime, anchor: datetime, cap: int
 ) -> int:
     """Kept, because after an outage many schedules missed the same fires."""
-    return timetable.count(first - _MOMENT, last, anchor, cap=cap)
+    return timetable.count(first - MOMENT, last, anchor, cap=cap)
