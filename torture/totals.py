@@ -1,53 +1,80 @@
-"""What many runs came to: `python -m torture.totals FILE…` adds what `torture --json` printed."""
+"""What many runs came to: `python -m torture.totals FILE…` adds what `torture --json` printed.
+
+With --record they are kept in torture/runs, and torture/RESULTS.md is written from all that are
+there; without a FILE it is only written anew.
+"""
 
 import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 Report = dict[str, Any]
-COUNTED = {"faults": "faults", "fires decided": "fires", "jobs": "jobs", "attempts": "attempts"}
+
+RUNS = Path(__file__).with_name("runs")
+RESULTS = Path(__file__).with_name("RESULTS.md")
+ABOUT = """\
+# Runs under faults
+
+Written by `python -m torture.totals --record` from the reports in [runs](runs), each what
+`sexton torture --json` printed, without its text. What is done, what is checked and what the words
+mean is in [docs/reliability.md](../docs/reliability.md)."""
+# What a report has for people, and for whoever looks into one run.
+LEFT_OUT = ("text", "found", "folder", "left_behind", "unclear")
+_COLUMNS = ("seed", "when", "commit", "minutes", "faults", "instants", "fires")
+_COUNTED = (*_COLUMNS[4:], "jobs", "attempts", "violations", "not checked")
+_SHARES = (0.5, 0.9, 0.99)
 
 
 def tables(reports: Iterable[Report]) -> Iterator[str]:
     """Markdown: the runs, what was done to them, what was checked, and how long things took."""
     runs = sorted(reports, key=lambda each: each["seed"])
-    yield from _runs(runs)
-    yield ""
-    yield from _decisions(runs)
-    yield ""
-    yield from _faults(runs)
-    yield ""
-    yield from _invariants(runs)
-    yield ""
-    yield from _figures(runs)
+    for title, part in _PARTS.items():
+        yield from (f"## {title}", "")
+        yield from part(runs)
+        yield ""
 
 
 def _runs(runs: list[Report]) -> Iterator[str]:
-    yield f"| seed | {' | '.join(COUNTED.values())} | violations | not checked |"
-    yield "|---:" * (len(COUNTED) + 3) + "|"
-    rows = [[*(each["counts"][name] for name in COUNTED), *_found(each)] for each in runs]
+    """A fire is an instant that made a job; each other instant has a reason."""
+    names = (*_COLUMNS[:4], *_COUNTED)
+    yield f"| {' | '.join(names)} |"
+    yield "|---:|---|---|" + "---:|" * (len(names) - 3)
+    rows = [_counted(each) for each in runs]
     for each, row in zip(runs, rows, strict=True):
-        yield f"| {each['seed']} | {_row(row)} |"
-    yield f"| **{len(runs)} runs** | {_row(map(sum, zip(*rows, strict=True)))} |"
+        minutes = f"{(each.get('seconds') or 0) / 60:g}"
+        about = [each["seed"], _when(each), each.get("commit") or "?", minutes]
+        yield f"| {' | '.join(map(str, about))} | {_row(row)} |"
+    minutes = f"{sum(each.get('seconds') or 0 for each in runs) / 60:g}"
+    total = _row(map(sum, zip(*rows, strict=True)))
+    yield f"| **{len(runs)}** | | | {minutes} | {total} |"
     for each in runs:
-        for why in each.get("not_checked", ()):
+        for why in each["not_checked"]:
             yield ""
             yield f"Seed {each['seed']}, not checked: {why}."
 
 
-def _found(run: Report) -> tuple[int, int]:
-    return run["violations"], len(run.get("not_checked", ()))
+def _counted(run: Report) -> list[int]:
+    counts = run["counts"]
+    return [
+        *(run["events"]["faults"], counts["fires decided"], counts["fires fired"]),
+        *(counts["jobs"], counts["attempts"], run["violations"], len(run["not_checked"])),
+    ]
+
+
+def _when(run: Report) -> str:
+    began = run.get("began_at")
+    return "?" if began is None else f"{datetime.fromtimestamp(began / 1e6, UTC):%Y-%m-%d %H:%M}"
 
 
 def _decisions(runs: list[Report]) -> Iterator[str]:
     made: Counter[str] = Counter()
     for each in runs:
-        made.update(each.get("decisions", {}))
+        made.update(each["decisions"])
     yield "| instants | |"
     yield "|---|---:|"
     for name, many in made.most_common():
@@ -78,37 +105,90 @@ def _invariants(runs: list[Report]) -> Iterator[str]:
 
 
 def _figures(runs: list[Report]) -> Iterator[str]:
-    """Quantiles of runs cannot be added: the middle one of their medians, the worst of the rest."""
+    """Of all runs together: each run's spread stands for all of its cases."""
     found: dict[str, list[Report]] = {}
     for run in runs:
         for each in run["figures"]:
             found.setdefault(each["name"], []).append(each)
-    yield "| seconds | cases | left out | never | p50 | p99 | max | |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---|"
+    yield "| seconds | cases | left out | never | p50 | p90 | p99 | max | |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---|"
     for name, figures in found.items():
-        told = [each for each in figures if each["count"]]
         counts = _row(
-            sum(each.get(which, 0) for each in figures) for which in ("count", "left_out", "never")
+            sum(each[which] for each in figures) for which in ("count", "left_out", "never")
         )
-        if not told:
-            yield f"| {name} | {counts} | – | – | – | {figures[0]['means']} |"
-            continue
-        middle = median(each["p50"] for each in told)
-        p99, most = (max(each[which] for each in told) for which in ("p99", "max"))
-        shown = f"{middle:.2f} | {p99:.2f} | {most:.2f}"
-        yield f"| {name} | {counts} | {shown} | {figures[0]['means']} |"
+        told = [each for each in figures if each["count"]]
+        shown = ["–"] * (len(_SHARES) + 1)
+        if told:
+            most = max(each["max"] for each in told)
+            shown = [f"{each:.2f}" for each in (*_quantiles(told), most)]
+        yield f"| {name} | {counts} | {' | '.join(shown)} | {figures[0]['means']} |"
+
+
+def _quantiles(figures: Sequence[Report]) -> Iterator[float]:
+    weighed = sorted(
+        (seconds, each["count"] / len(each["spread"]))
+        for each in figures
+        for seconds in each["spread"]
+    )
+    total = sum(weight for _, weight in weighed)
+    for share in _SHARES:
+        below = 0.0
+        for seconds, weight in weighed:
+            below += weight
+            if below >= share * total:
+                yield seconds
+                break
 
 
 def _row(numbers: Iterable[int]) -> str:
     return " | ".join(f"{each:,}" for each in numbers)
 
 
+_PARTS = {
+    "The runs": _runs,
+    "What became of each instant": _decisions,
+    "What was done to them": _faults,
+    "What was checked": _invariants,
+    "How long things took": _figures,
+}
+
+
+def record(reports: Iterable[Report]) -> None:
+    """Keep them, and tell of all that are kept."""
+    RUNS.mkdir(exist_ok=True)
+    for each in reports:
+        kept = {name: value for name, value in each.items() if name not in LEFT_OUT}
+        (RUNS / f"{each['seed']}.json").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+    every = [json.loads(path.read_text()) for path in RUNS.glob("*.json")]
+    RESULTS.write_text("\n".join([ABOUT, "", *tables(every)]).rstrip() + "\n")
+
+
+def _read(file: Path) -> Report:
+    try:
+        report: Report = json.loads(file.read_text())
+        next(_runs([report]))
+        _counted(report)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SystemExit(f"{file} is not what `sexton torture --json` prints: {error}") from error
+    return report
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m torture.totals", description=__doc__)
-    parser.add_argument("reports", nargs="+", type=Path, metavar="FILE")
+    parser = argparse.ArgumentParser(
+        prog="python -m torture.totals",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("reports", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--record", action="store_true", help="keep them, and write RESULTS.md")
     given = parser.parse_args()
-    for line in tables(json.loads(each.read_text()) for each in given.reports):
-        sys.stdout.write(f"{line}\n")
+    if not given.reports and not given.record:
+        parser.error("give a FILE, or --record")
+    reports = [_read(each) for each in given.reports]
+    if given.record:
+        record(reports)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in tables(reports))
 
 
 if __name__ == "__main__":

@@ -1,40 +1,91 @@
 """What many runs came to is what each came to, added up."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from torture.totals import tables
 
+from torture import totals
 
-def report(seed: int, fires: int, violations: int, p50: float | None) -> dict[str, Any]:
-    counts = {"faults": 10, "fires decided": fires, "jobs": 2 * fires, "attempts": 3 * fires}
-    figure = {"name": "failover gap", "means": "to its successors", "count": 4 if p50 else 0}
-    figure |= {"left_out": 3, "never": violations}
+
+def report(seed: int, fires: int, violations: int, spread: list[float]) -> dict[str, Any]:
+    counts = {"faults": 12, "fires decided": fires + 1, "fires fired": fires}
+    figure = {"name": "failover gap", "means": "to its successors", "count": 2 * len(spread)}
+    figure |= {"left_out": 3, "never": violations, "spread": spread, "max": max(spread, default=0)}
     return {
         "seed": seed,
-        "counts": counts,
+        "seconds": 900.0,
+        "commit": "abcdef0",
+        "began_at": 1_794_995_675_039_492,
+        "counts": counts | {"jobs": 2 * fires, "attempts": 3 * fires},
         "decisions": {"fired": fires, "missed": 1},
         "violations": violations,
         "not_checked": ["the end: the run was cut short"] if seed == 5 else [],
-        "events": {"by_kind": {"kill": 7, "stop": seed}},
+        "events": {"faults": 10, "by_kind": {"kill": 7, "stop": seed}},
         "invariants": [{"name": "none-early", "checked": fires, "violations": violations}],
-        "figures": [{**figure, "p50": p50, "p99": p50 and 2 * p50, "max": p50 and 3 * p50}],
+        "figures": [figure],
+        "text": "for people",
     }
 
 
-def test_runs_are_added_up_and_the_worst_of_their_gaps_is_told() -> None:
-    runs = [report(9, 2000, 1, 3.0), report(2, 1000, 0, 1.0), report(5, 1, 0, None)]
+def test_runs_are_added_up_and_their_gaps_put_together() -> None:
+    runs = [
+        report(9, 2000, 1, [1.0, 2.0, 9.0]),
+        report(2, 1000, 0, [1.0]),
+        report(5, 1, 0, []),
+    ]
     lines = list(tables(runs))
-    assert [line.split("|")[1].strip() for line in lines[2:6]] == ["2", "5", "9", "**3 runs**"]
-    assert "| **3 runs** | 30 | 3,001 | 6,002 | 9,003 | 1 | 1 |" in lines
+    assert [line.split("|")[1].strip() for line in lines[4:8]] == ["2", "5", "9", "**3**"]
+    assert lines[4].startswith("| 2 | 2026-11-18 09:54 | abcdef0 | 15 | 10 | 1,001 | 1,000 |")
+    assert "| **3** | | | 45 | 30 | 3,004 | 3,001 | 6,002 | 9,003 | 1 | 1 |" in lines
     assert "Seed 5, not checked: the end: the run was cut short." in lines
     assert "| fired | 3,001 |" in lines
     assert "| missed | 3 |" in lines
     assert "| kill | 21 |" in lines
     assert "| none-early | 3,001 | 1 |" in lines
-    assert "| failover gap | 8 | 9 | 1 | 2.00 | 6.00 | 9.00 | to its successors |" in lines
+    gap = "| failover gap | 8 | 9 | 1 | 1.00 | 9.00 | 9.00 | 9.00 | to its successors |"
+    assert gap in lines
+
+
+def test_a_run_with_many_cases_weighs_more_than_one_with_few() -> None:
+    many, few = report(1, 1, 0, [1.0, 1.0]), report(2, 1, 0, [5.0, 5.0])
+    many["figures"][0]["count"] = 980
+    few["figures"][0]["count"] = 20
+    [line] = [each for each in tables([many, few]) if each.startswith("| failover gap")]
+    assert "| 1,000 | 6 | 0 | 1.00 | 1.00 | 5.00 | 5.00 |" in line
 
 
 def test_what_never_happened_is_told_as_that() -> None:
-    assert "| failover gap | 0 | 3 | 0 | – | – | – | to its successors |" in list(
-        tables([report(1, 1, 0, None)])
+    assert "| failover gap | 0 | 3 | 0 | – | – | – | – | to its successors |" in list(
+        tables([report(1, 1, 0, [])])
     )
+
+
+def test_what_is_recorded_is_told_of_together_with_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(totals, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(totals, "RESULTS", tmp_path / "RESULTS.md")
+    totals.record([report(1, 10, 0, [1.0])])
+    totals.record([report(2, 20, 0, [2.0])])
+    assert "| **2** | | | 30 | 20 | 32 | 30 | 60 | 90 | 0 | 0 |" in totals.RESULTS.read_text()
+    assert "text" not in json.loads((totals.RUNS / "1.json").read_text())
+
+
+def test_what_is_published_is_what_the_recorded_runs_come_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    published = totals.RESULTS.read_text()
+    monkeypatch.setattr(totals, "RESULTS", tmp_path / "RESULTS.md")
+    totals.record([])
+    assert totals.RESULTS.read_text() == published
+
+
+def test_a_file_that_is_no_report_is_refused_by_name(tmp_path: Path) -> None:
+    for text in ("nonsense", "{}", "[]"):
+        file = tmp_path / "x.json"
+        file.write_text(text)
+        with pytest.raises(SystemExit, match=r"x\.json is not what `sexton torture --json` prints"):
+            totals._read(file)

@@ -58,7 +58,16 @@ class Figure:
         found = {name: self.at(share) for name, share in _SHARES.items()}
         rounded = {name: None if each is None else round(each, 4) for name, each in found.items()}
         counts = {"count": len(self.seconds), "left_out": self.left_out, "never": self.never}
-        return {"name": self.name, "means": self.means, **counts, **rounded}
+        return {"name": self.name, "means": self.means, **counts, **rounded, "spread": self._spread}
+
+    @property
+    def _spread(self) -> list[float]:
+        """Some of them, evenly from the least to the most: those of many runs can be put together,
+        as their quantiles cannot."""
+        ordered, last = sorted(self.seconds), len(self.seconds) - 1
+        many = min(len(ordered), _SOME)
+        places = [round(nth * last / max(1, many - 1)) for nth in range(many)]
+        return [round(ordered[place], 3) for place in places]
 
 
 _FIRED = {
@@ -67,6 +76,7 @@ _FIRED = {
     "backfill": "backfilled",
     "trigger": "triggered",
 }
+_SOME = 201
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 

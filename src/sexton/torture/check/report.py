@@ -44,8 +44,12 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
+    run = verdict.evidence.folder.run
     return {
-        "seed": verdict.evidence.folder.run.get("seed"),
+        "seed": run.get("seed"),
+        "seconds": run.get("seconds"),
+        "commit": run.get("commit"),
+        "began_at": run.get("began_at"),
         "replay": verdict.evidence.folder.replay,
         "clean": verdict.clean,
         "counts": verdict.counts,
