@@ -89,4 +89,20 @@ MUTANTS = (
             )
         ],
     ),
+    Mutant(
+        "a silent session that keeps its jobs",
+        "Ends the sessions that hold up the cluster, and leaves alone those that have jobs locked.",
+        [
+            Change(
+                "sql/evict.sql",
+                """
+            or activity.state = 'active' and activity.pid = any (array(
+                select held.pid from held
+                where held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))""",
+                "))",
+            )
+        ],
+        crash=["settle"],
+        ways=["blackhole"],
+    ),
 )

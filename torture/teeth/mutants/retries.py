@@ -75,4 +75,28 @@ MUTANTS = (
         ],
         begins=10,
     ),
+    Mutant(
+        "a rest that is none",
+        "Puts off a task that asks for it to at once.",
+        [
+            Change(
+                "domain/transitions.py",
+                'Settlement("snoozed", "waiting", delay=delay, error=reason)',
+                'Settlement("snoozed", "waiting", delay=0.0, error=reason)',
+            )
+        ],
+        begins=10,
+    ),
+    Mutant(
+        "a job that is begun however old it is",
+        "Leaves it to the task to look at its age.",
+        [
+            Change(
+                "flow/execute.py",
+                "if claim.expires is not None and claim.claimed >= claim.expires:",
+                "if claim.expires is not None and claim.expires <= 0:",
+            )
+        ],
+        begins=60,
+    ),
 )
