@@ -36,7 +36,8 @@ freed as (
         where ended.key is not null))
 ),
 followed as (
-    -- Who waited for one that waited itself now waits for whom that one waited for, or another.
+    -- Who waited for one that waited itself now waits for whom that one waited for, or another. One
+    -- that somebody has locked is left to `let_go`, as by `settle`.
     update sexton.job as follower
     set (after_job, due_at) = (
         select line.before, case when line.before is null
@@ -49,9 +50,13 @@ followed as (
                 sexton.before_in_line(
                     follower.schedule_id, follower.id, array(select ended.id from ended)))
         ) as line (before))
-    where follower.after_job = any (array(
-            select ended.id from ended where ended.schedule_id is not null))
-        and follower.id <> all (array(select ended.id from ended))
+    where follower.id = any (array(
+        select free.id
+        from sexton.job as free
+        where free.after_job = any (array(
+                select ended.id from ended where ended.schedule_id is not null))
+            and free.id <> all (array(select ended.id from ended))
+        for no key update skip locked))
     returning follower.queue, follower.tenant_id
 ),
 recorded as (

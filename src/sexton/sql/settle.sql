@@ -2,7 +2,8 @@
 -- $1 ids  $2 fences  $3 outcomes  $4 next states  $5 delays (s), for those that wait again
 -- $6 reasons, for those that died  $7 errors  $8 results  $9 now
 -- Returns the claims that were still ours; not settled are those that somebody changed at this moment, to
--- be tried again.
+-- be tried again. Who waited for one that ended, and is locked by somebody at this moment, is left to
+-- `let_go`: it must not keep the others waiting.
 --
 -- Each is looked up by its id first, and then changed where it was found: a plan that was made while
 -- there were no jobs may join them by walking over all that there are, a lookup for each cannot.
@@ -84,8 +85,12 @@ followed as (
             then coalesce($9::timestamptz, clock_timestamp()) else follower.due_at end
         from sexton.before_in_line(
             follower.schedule_id, follower.id, array(select ended.id from ended)) as line (before))
-    where follower.after_job = any (array(
-        select ended.id from ended where ended.schedule_id is not null))
+    where follower.id = any (array(
+        select free.id
+        from sexton.job as free
+        where free.after_job = any (array(
+            select ended.id from ended where ended.schedule_id is not null))
+        for no key update skip locked))
     returning follower.queue, follower.tenant_id
 ),
 recorded as (

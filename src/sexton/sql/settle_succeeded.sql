@@ -4,7 +4,8 @@
 -- and not of a parameter: one after the other they took a seventh of the statement.
 -- $1 ids  $2 fences  $3 now
 -- Returns the claims that were still ours, or null if all were.
--- Keys are looked up one by one, for the reason that is told in `settle`.
+-- Keys are looked up one by one, and followers that somebody has locked are left to `let_go`, for the
+-- reasons that are told in `settle`.
 with ended as (
     delete from sexton.job
     where id = any ($1::bigint[]) and coalesce(claimed_by, 0) <> 0
@@ -39,8 +40,12 @@ followed as (
             then coalesce($3::timestamptz, clock_timestamp()) else follower.due_at end
         from sexton.before_in_line(
             follower.schedule_id, follower.id, array(select ended.id from ended)) as line (before))
-    where follower.after_job = any (array(
-        select ended.id from ended where ended.schedule_id is not null))
+    where follower.id = any (array(
+        select free.id
+        from sexton.job as free
+        where free.after_job = any (array(
+            select ended.id from ended where ended.schedule_id is not null))
+        for no key update skip locked))
     returning follower.queue, follower.tenant_id
 ),
 recorded as (

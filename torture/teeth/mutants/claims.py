@@ -42,7 +42,7 @@ MUTANTS = (
         "Lets `settle_in` end whatever claim of the job there is.",
         [
             Change(
-                "sql/migrations/0005_tenants.sql",
+                "sql/migrations/0012_followers_and_holders.sql",
                 "where id = the_job and fence = the_fence and coalesce(claimed_by, 0) <> 0",
                 "where id = the_job and coalesce(claimed_by, 0) <> 0",
             )
