@@ -15,6 +15,15 @@ from sexton.store.jobs import Orphan
 
 from ..support.hands import hands
 
+LOSE = """
+update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' where id = $1
+"""
+ONE_TRY = """
+insert into sexton.task (
+    name, queue, priority, max_attempts, retry_base, retry_factor, retry_cap, declared_at)
+values ('t', 'default', 0, 1, 1, 2, 60, now())
+"""
+
 
 async def test_an_orphan_that_somebody_has_locked_does_not_keep_the_reaper_from_the_others(
     address: Address, database_url: str
@@ -37,6 +46,67 @@ async def test_an_orphan_that_somebody_has_locked_does_not_keep_the_reaper_from_
         await transaction.rollback()
         await other.close()
         assert await reap.run_once(worker.store) == 1
+
+
+async def test_an_orphan_whose_key_somebody_has_locked_does_not_keep_the_reaper_from_the_others(
+    address: Address, database_url: str
+) -> None:
+    """It is on its last try, and to bury it is to free its key."""
+    async with hands(address) as lost, hands(address) as worker:
+        await worker.rows(ONE_TRY)
+        held = await lost.enqueue(key="k")
+        for _ in range(20):
+            await lost.enqueue()
+        await lost.claim(21)
+        await worker.rows(LOSE, lost.worker)
+        other = await asyncpg.connect(database_url)
+        await other.execute("begin; select from sexton.held_key for update")
+        await worker.rows("set lock_timeout = '50ms'")
+        assert await reap.run_once(worker.store) == 20
+        assert await worker.value("select array_agg(id) from sexton.job") == [held.id]
+        await other.close()
+        assert await reap.run_once(worker.store) == 1
+
+
+async def test_an_orphan_that_a_trigger_will_not_have_settled_keeps_the_reaper_from_no_other(
+    address: Address,
+) -> None:
+    async with hands(address) as lost, hands(address) as worker:
+        for n in range(7):
+            await lost.enqueue(tags=["precious"] if n < 2 else None)
+        await lost.claim(7)
+        await worker.rows(LOSE, lost.worker)
+        await worker.rows(
+            "create function public.refuse() returns trigger language plpgsql as "
+            "$$ begin raise 'it stays'; end $$"
+        )
+        await worker.rows(
+            "create trigger refuse before update on sexton.job for each row "
+            "when (old.tags is not null) execute function public.refuse()"
+        )
+        assert await reap.run_once(worker.store) == 5
+        await worker.rows("drop trigger refuse on sexton.job")
+        assert await reap.run_once(worker.store) == 2
+
+
+async def test_a_batch_of_orphans_that_takes_too_long_is_reaped_in_smaller_ones(
+    address: Address,
+) -> None:
+    async with hands(address) as lost, hands(address) as worker:
+        for _ in range(20):
+            await lost.enqueue()
+        await lost.claim(20)
+        await worker.rows(LOSE, lost.worker)
+        await worker.rows(
+            "create function public.dawdle() returns trigger language plpgsql as "
+            "$$ begin perform pg_sleep(0.02); return new; end $$"
+        )
+        await worker.rows(
+            "create trigger dawdle before update on sexton.job for each row "
+            "execute function public.dawdle()"
+        )
+        await worker.rows("set statement_timeout = '250ms'")
+        assert await reap.run_once(worker.store) == 20
 
 
 async def test_a_worker_that_somebody_has_locked_does_not_keep_the_others_from_being_lost(
