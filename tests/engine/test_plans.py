@@ -44,7 +44,7 @@ HOT: dict[str, set[str]] = {
     "attempts": set(),
     "redrive": {"dead"},
     "prune": {"held_key", "dead", "cancel_request"},
-    "let_go": {"job"},
+    "let_go": set(),
     "replaced": set(),
     "replaced_to_ask": set(),
     "replaced_cross_out": set(),

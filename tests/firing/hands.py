@@ -16,6 +16,7 @@ from sexton.domain.retry import Retry
 from sexton.domain.transitions import settle
 from sexton.flow.catch_up import Governor
 from sexton.flow.fire import Firer, due_by
+from sexton.flow.let_go import LettingGo
 from sexton.flow.replace import Replacer
 from sexton.flow.rules import Rules
 from sexton.store import Line, Store
@@ -127,6 +128,10 @@ class Hands:
         )
         await self.replacer.ask()
         return fired
+
+    async def let_go(self) -> int:
+        """Everybody who waits for a job that is no more; returns how many."""
+        return await LettingGo(self.store).run_once()
 
     async def catch_up(self, rate: float = 1000.0) -> None:
         """Everything that is late, at this rate."""

@@ -8,7 +8,7 @@ import pytest
 from sexton.domain.job import Claim, NewJob
 from sexton.domain.outcome import Cancelled, Failed
 from sexton.domain.transitions import SUCCEEDED
-from sexton.flow import reap
+from sexton.flow import let_go, reap
 from sexton.flow.settle import Settler
 from sexton.store import Store
 from sexton.store.connection import Address
@@ -20,6 +20,13 @@ ONE_TRY = """
 insert into sexton.task (
     name, queue, priority, max_attempts, retry_base, retry_factor, retry_cap, declared_at)
 select schedule.task, 'default', 0, 1, 1, 1, 1, now() from sexton.schedule where id = $1
+"""
+
+
+WAITS = """
+insert into sexton.job (id, task, queue, payload, due_at, schedule_id, fire_at, after_job)
+select waits.id, 't', 'default', '{}', '3000-01-01', 1, $3, waits.after
+from unnest($1::bigint[], $2::bigint[]) as waits (id, after)
 """
 
 
@@ -72,13 +79,13 @@ async def test_a_locked_follower_does_not_keep_the_job_before_it_from_its_end(
         await node.rows("set lock_timeout = '50ms'")
         await end(node, running)
         assert waiting(await node.jobs(id)) == [(second, first), (third, second)]
-        assert await node.store.due.let_go() == 0, "it is still locked"
+        assert await node.let_go() == 0, "it is still locked"
         await stranger.execute("rollback")
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         [follower] = await node.claim()
         assert follower.id == second
         assert waiting(await node.jobs(id)) == [(third, second)], "nobody is started early"
-        assert await node.store.due.let_go() == 0
+        assert await node.let_go() == 0
 
 
 async def test_a_locked_follower_keeps_no_other_from_being_let_go(address: Address) -> None:
@@ -98,10 +105,10 @@ async def test_a_locked_follower_keeps_no_other_from_being_let_go(address: Addre
         locked = await node.value("select min(id) from sexton.job")
         stranger = await locks(node, locked)
         await node.rows("set lock_timeout = '50ms'")
-        assert await node.store.due.let_go() == 4
+        assert await node.let_go() == 4
         assert locked not in {claim.id for claim in await node.claim()}
         await stranger.execute("rollback")
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         assert [claim.id for claim in await node.claim()] == [locked]
 
 
@@ -126,7 +133,7 @@ async def test_a_locked_follower_keeps_no_reaper_from_what_a_lost_worker_held(
         assert await reap.run_once(node.store) == len(claims) == 21
         assert first.id == before
         await stranger.execute("rollback")
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         assert follower in {claim.id for claim in await node.claim()}
 
 
@@ -158,7 +165,40 @@ async def test_who_is_locked_while_the_one_before_it_in_line_is_cancelled_keeps_
         assert await node.store.jobs.cancel([second]) == {second: None}
         assert waiting(await node.jobs(id)) == [(third, second)]
         await stranger.execute("rollback")
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         assert waiting(await node.jobs(id)) == [(third, first)], "the first still runs"
         await node.end(running)
         assert [claim.id for claim in await node.claim()] == [third]
+
+
+async def wait_in_line(node: Hands, after: dict[int, int]) -> None:
+    """Jobs, each with the one that it waits for."""
+    await node.rows(WAITS, [*after], [*after.values()], node.now)
+
+
+async def test_whoever_is_forgotten_among_very_many_that_wait_is_found_in_the_looks_that_follow(
+    address: Address,
+) -> None:
+    async with hands(address) as node:
+        ended, first = [
+            (await node.store.jobs.enqueue_one(NewJob("t", "{}", queue="default"))).id
+            for _ in range(2)
+        ]
+        await node.end((await node.claim())[0])
+        last = first + 2 * 2 * let_go.SLICES  # two looks, by two at a time
+        await wait_in_line(node, {id: id - 1 for id in range(first + 1, last)})
+        await wait_in_line(node, {last + 2: last + 1})
+        letting_go = let_go.LettingGo(node.store, at_once=2)
+        assert await letting_go.run_once() == 0, "the first half"
+        await wait_in_line(node, {last + 3: ended})
+        assert await letting_go.run_once() == 1, "the other half, and its last"
+        assert [claim.id for claim in await node.claim()] == [last + 2]
+        assert await letting_go.run_once() == 1, "from the beginning"
+        assert [claim.id for claim in await node.claim()] == [last + 3]
+
+
+async def test_many_that_wait_for_the_same_job_are_all_let_go(address: Address) -> None:
+    """Where a slice ends there are others, who are not passed over."""
+    async with hands(address) as node:
+        await wait_in_line(node, dict.fromkeys(range(1000, 1000 + 3 * let_go.SLICES), 7))
+        assert await let_go.LettingGo(node.store, at_once=1).run_once() == 3 * let_go.SLICES

@@ -86,7 +86,7 @@ class Life:
         for claim in claims:
             if self.lot.random() < 0.8:
                 await self.node.end(claim, self.lot.choice(OUTCOMES))
-        await self.node.store.due.let_go()
+        await self.node.let_go()
 
     async def lose_a_worker(self) -> None:
         worker = await self.node.store.workers.register("doomed", ["default"], "test", 1.0)
@@ -142,7 +142,7 @@ class Life:
             if running:
                 await self.node.store.jobs.settle(running)
             await self.app.cancel(*(job["id"] for job in jobs if not job["claimed_by"]))
-            await self.node.store.due.let_go()
+            await self.node.let_go()
 
 
 @pytest.mark.parametrize("seed", range(4))

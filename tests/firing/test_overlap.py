@@ -212,9 +212,9 @@ async def test_a_job_made_while_the_one_before_it_ended_is_let_go(address: Addre
         await firing.source.fetch("commit")
         [follower] = await node.jobs(id)
         assert waiting([follower]) == [(follower["id"], running.id)]
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         assert [claim.id for claim in await node.claim()] == [follower["id"]]
-        assert await node.store.due.let_go() == 0
+        assert await node.let_go() == 0
 
 
 async def test_whoever_waits_for_a_live_job_is_not_let_go(address: Address) -> None:
@@ -223,7 +223,7 @@ async def test_whoever_waits_for_a_live_job_is_not_let_go(address: Address) -> N
         await node.fire()
         await node.claim()
         await node.fire_until(node.at(2))
-        assert await node.store.due.let_go() == 0
+        assert await node.let_go() == 0
         assert len(waiting(await node.jobs(id))) == 2
 
 
@@ -260,7 +260,7 @@ async def test_settling_and_firing_at_the_same_moment_leave_nobody_behind(addres
             node.clock.advance(1)
             await asyncio.gather(node.fire(), *(settling.end(claim) for claim in claims))
             ran += len(claims)
-            await node.store.due.let_go()
+            await node.let_go()
         while claims := await settling.claim():
             for claim in claims:
                 await settling.end(claim)

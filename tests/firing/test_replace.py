@@ -273,7 +273,7 @@ async def test_a_replaced_job_whose_follower_is_locked_is_ended_like_any_other(
         assert await written_down(node) == []
         assert waiting(await node.jobs(id)) == [(follower["id"], first["id"])]
         await application.execute("rollback")
-        assert await node.store.due.let_go() == 1
+        assert await node.let_go() == 1
         assert [claim.id for claim in await node.claim()] == [follower["id"]]
 
 

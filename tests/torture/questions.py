@@ -14,6 +14,7 @@ from sexton.domain.outcome import PLAIN_SUCCESS, Failed, Lost, Outcome, Released
 from sexton.domain.partition import EVERY, spread
 from sexton.domain.transitions import settle
 from sexton.flow.decide import decide_due, decide_late
+from sexton.flow.let_go import LettingGo
 from sexton.store.due import DueRow, Guard
 from sexton.store.jobs import BEGINNING
 from sexton.torture.simulate import job_tables, rules
@@ -231,7 +232,7 @@ async def _cancel(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
 
 
 async def _let_go(twin: Twin, dice: random.Random) -> tuple[Any, Any]:
-    return await twin.store.due.let_go(), twin.model.let_go()
+    return await LettingGo(twin.store, dice.randint(2, 9)).run_once(), twin.model.let_go()
 
 
 QUESTIONS: list[Question] = [

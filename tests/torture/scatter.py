@@ -84,7 +84,7 @@ def _jobs(model: Database, dice: random.Random) -> None:
             job.fence, job.attempt = id, max(1, job.attempt)
             job.cancel_requested = dice.random() < 0.3
         elif schedule is not None and dice.random() < 0.4:
-            job.after_job = dice.choice([id - 1, 50])
+            job.after_job = dice.choice([id - 1 or 50, 50])
         if schedule is not None:
             _belongs(model.schedules[schedule], job, dice)
         model.jobs[id] = job

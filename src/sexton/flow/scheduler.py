@@ -20,6 +20,7 @@ from sexton.flow import prune
 from sexton.flow.catch_up import Governor
 from sexton.flow.fire import AHEAD, LOCKED_FOR, READ, Firer, due_by
 from sexton.flow.keep import Backoff, keep_doing, wait
+from sexton.flow.let_go import LettingGo
 from sexton.flow.meters import LAG, Histogram
 from sexton.flow.outage import Outage
 from sexton.flow.replace import Replacer
@@ -104,6 +105,7 @@ class Scheduler:
         self._outage = Outage()
         self._rules = Rules(aside)  # which firing needs while it runs
         self._replacer = Replacer(asking)
+        self._letting_go = LettingGo(keeping)
         self.firer = Firer(firing, self._rules, self._replacer.note)
         self._catching = Firer(catching, self._rules, self._replacer.note)
         self.governor = Governor(catching, self._rules, self._catching)
@@ -318,7 +320,7 @@ class Scheduler:
 
     async def _let_go(self) -> None:
         if self._leading() is not None:
-            await self._store.due.let_go()
+            await self._letting_go.run_once()
 
     async def _replace(self) -> None:
         if await wait(self._replacer.wake, self._settings.poll):

@@ -224,10 +224,12 @@ class Due:
             if row["definition"]
         }
 
-    async def let_go(self) -> int:
-        """Free jobs that wait for one that is no more."""
-        freed: int = await self._run.value("let_go", self._run.now())
-        return freed
+    async def let_go(self, after: int, limit: int) -> tuple[int, int | None]:
+        """Free those that wait for one that is no more, of so many that wait; returns how many they
+        are, and after whom to go on, or None at the end."""
+        row = await self._run.row("let_go", after, limit, self._run.now())
+        assert row is not None
+        return row["freed"], row["last"]
 
     async def replaced(self, after: int, limit: int) -> list[int]:
         """Jobs that are written down as replaced by newer fires, in their order."""
