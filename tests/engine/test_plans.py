@@ -43,7 +43,7 @@ HOT: dict[str, set[str]] = {
     "job": set(),
     "attempts": set(),
     "redrive": {"dead"},
-    "prune": {"held_key", "dead", "cancel_request"},
+    "prune": {"cancel_request"},
     "let_go": set(),
     "replaced": set(),
     "replaced_to_ask": set(),
@@ -111,5 +111,19 @@ async def test_a_statement_planned_after_a_vacuum_of_empty_tables_goes_by_its_ke
             and not goes_by_key(node)
         ]
         assert not astray, json.dumps(plan, indent=1)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("name", ["orphans", "prune"])
+async def test_of_workers_that_are_gone_only_those_in_question_are_looked_at(
+    name: str, vacuumed: str
+) -> None:
+    """Who held what an endpoint had accepted is one of them, for as long as history is kept."""
+    connection = await asyncpg.connect(vacuumed, server_settings=ENGINE_SETTINGS)
+    try:
+        plan = await generic_plan(connection, name)
+        [gone] = [node for node in scans(plan) if node.get("Index Name") == "worker_gone"]
+        assert "gone_at" in gone["Index Cond"]
     finally:
         await connection.close()

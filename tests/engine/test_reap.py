@@ -1,6 +1,7 @@
 """Reaping and pruning: nobody's lock keeps others waiting, and nothing piles up."""
 
 import contextlib
+from datetime import timedelta
 
 import asyncpg
 import psycopg
@@ -17,6 +18,12 @@ from ..support.hands import hands
 
 LOSE = """
 update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' where id = $1
+"""
+GONE = """
+insert into sexton.worker (
+    name, queues, version, started_at, renewed_at, lease_until, lease_for, gone_at, gone_why)
+select 'gone', '{}', '', at, at, at, '1 hour', at, 'lost'
+from generate_series(1, $1::integer), (select now() - $2::interval as at) as gone
 """
 ONE_TRY = """
 insert into sexton.task (
@@ -235,7 +242,10 @@ async def test_everything_that_is_over_goes_in_one_prune(address: Address) -> No
             "1, 0, 0, 'permanent', 't', 'default', '{}' from generate_series(1, $1::int) as n",
             count,
         )
+        await worker.rows(GONE, count, timedelta(days=92))
+        kept = await worker.value("select count(*) from sexton.worker where gone_at is null")
         await worker.rows("update sexton.installation set dead_retention = '2 days'")
         await prune.run_once(worker.store)
+        assert await worker.value("select count(*) from sexton.worker") == kept
         assert await worker.value("select count(*) from sexton.held_key") == 0
         assert await worker.value("select count(*) from sexton.dead") == 0

@@ -17,7 +17,6 @@ cross join lateral (
     for update skip locked
 ) as job
 left join sexton.task on task.name = job.task
-where worker.gone_at is not null
-    and ($2::double precision is null
-        or worker.gone_at > coalesce($3::timestamptz, now()) - $2::double precision * interval '1 second')
+where worker.gone_at > coalesce(
+    coalesce($3::timestamptz, now()) - $2::double precision * interval '1 second', '-infinity')
 limit $1::integer

@@ -243,7 +243,7 @@ class History:
         """At most so many of each kind; whether there may be more."""
         row = await self._run.row("prune", limit, self._run.now())
         assert row is not None
-        return bool(max(row["keys"], row["dead"]) == limit)
+        return bool(max(row["keys"], row["workers"], row["dead"]) == limit)
 
     async def kept(self) -> Kept:
         row = await self._run.row("installation_kept")

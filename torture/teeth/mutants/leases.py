@@ -45,9 +45,8 @@ MUTANTS = (
         [
             Change(
                 "sql/orphans.sql",
-                "where worker.gone_at is not null\n    and ($2::double precision is null\n"
-                "        or worker.gone_at >",
-                "where ($2::double precision is null\n        or coalesce(worker.gone_at, now()) >",
+                "where worker.gone_at > coalesce(",
+                "where coalesce(worker.gone_at, now()) > coalesce(",
             )
         ],
     ),

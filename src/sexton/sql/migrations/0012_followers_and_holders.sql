@@ -1,3 +1,7 @@
+-- Workers that are gone, the latest last: one that holds what an endpoint has accepted comes every few
+-- minutes, and what history names is kept for months. As for those that live, no renewal changes it.
+create index worker_gone on sexton.worker (gone_at) where gone_at is not null;
+
 -- As in 0005; who waited for this job, and is locked by somebody at this moment, is left to the leader, who
 -- looks for such: the transaction of a task must not wait for anybody but those that it chose itself.
 create or replace function sexton.succeed(
