@@ -97,12 +97,12 @@ def make_app(url: str, diary: Diary) -> Sexton:
 
     @app.task(retry=QUICKLY)
     async def slow(job: Job, id: str, tenant: str, seconds: float, rev: int = 0) -> None:
-        with diary.noted(job, id=id, tenant=tenant, rev=rev):
+        with diary.noted(job, id=id, tenant=tenant, rev=rev, seconds=seconds):
             await asyncio.sleep(seconds)
 
     @app.task(retry=QUICKLY)
     async def fails(job: Job, id: str, tenant: str, times: int, rev: int = 0) -> None:
-        with diary.noted(job, id=id, tenant=tenant, rev=rev):
+        with diary.noted(job, id=id, tenant=tenant, rev=rev, times=times):
             if job.attempt <= times:
                 raise RuntimeError("as asked")
 

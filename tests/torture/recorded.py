@@ -156,7 +156,8 @@ class Recording:
         worker = await store.workers.register(name, ["cold"], "test", lease)
         lanes = [*PRIORITIES]
         [claim] = await store.jobs.claim("cold", 1, worker, lanes, [BEGINNING] * len(lanes))
-        more: Line = {"task": "cold", "tenant": DEFAULT, "worker_pid": 1, "payload": {}}
+        payload: Line = {"id": name, "tenant": DEFAULT, "rev": 0}
+        more: Line = {"task": "cold", "tenant": DEFAULT, "worker_pid": 1, "payload": payload}
         more |= dict.fromkeys(("key", "schedule", "fire_at"))
         more["idempotency_key"] = idempotency_key(claim, await store.workers.installation())
         found = {"job": made, "attempt": claim.attempt, "fence": claim.fence, **more}

@@ -21,6 +21,7 @@ NOT_CAPTURED = {
     *("migration", "rule", "calendar", "held_key", "cancel_request", "replaced"),
     *("api_key", "audit_log", "request", "endpoint"),
 }
+_CHANGED = ("job", "U")
 Line = dict[str, Any]
 
 
@@ -90,6 +91,37 @@ async def test_the_life_of_a_job_is_written_down_in_order(
     assert reclaimed["now"]["attempt"] == 2
     assert gone["was"]["fence"] == succeeded["now"]["fence"] == again.fence
     assert [each["at"] for each in rows] == sorted(each["at"] for each in rows)
+
+
+async def test_a_job_that_is_written_anew_is_told_of_and_one_that_only_runs_is_not(
+    database_url: str, address: Address
+) -> None:
+    await set_up(database_url)
+    async with hands(address) as worker:
+        made = await worker.enqueue(payload='{"id": "x-1"}', key="k")
+        [claim] = await worker.claim()
+        await worker.settle(claim, Failed("no"), noise=0.0)
+    connection = await asyncpg.connect(database_url)
+    try:
+        for each in (
+            "payload = '{\"id\": \"x-2\"}', task = 'another'",
+            "expires_at = now()",
+            "priority = 1, limit_key = 'l'",
+            "key_held_for = '1 s', tags = '{a}', created_at = now()",
+            "progress = '1'",  # a task says it as often as it likes
+        ):
+            await connection.execute(f"update sexton.job set {each} where id = {made.id}")
+    finally:
+        await connection.close()
+    rows = [each for each in await captured(database_url) if (each["tab"], each["op"]) == _CHANGED]
+    claimed, released, *written = [each["now"]["rewritten"] for each in rows]
+    assert (claimed, released) == (None, None)
+    assert written == [
+        ["task", "payload"],
+        ["expires_at"],
+        ["priority", "limit_key"],
+        ["created_at", "key_held_for", "tags"],
+    ]
 
 
 async def test_what_was_rolled_back_left_no_trace(database_url: str) -> None:

@@ -38,6 +38,7 @@ def _faults(run: Run, *faults: tuple[float, float, str, str]) -> None:
 def _effects(run: Run, *told: tuple[float, str, int, str | None]) -> None:
     """What the endpoint wrote of job 1: when, which event, under which fence, and why."""
     more = {"job": 1, "attempt": 1, "idempotency_key": "one", "tenant": "default", "fire_at": None}
+    more |= {"task": "http:7", "payload": {}}
     lines = [
         {"at": BEGINS + round(at * SECOND), "event": event, "fence": fence, "why": why, **more}
         for at, event, fence, why in told

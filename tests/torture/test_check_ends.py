@@ -121,6 +121,7 @@ def _two_clocks(run: Run, ended: float, offset: float) -> list[str]:
     run.change(2, "attempt", "I", 1, now={**settled, **more})
     run.changes[-1]["tx"] = run.changes[-2]["tx"]
     known = {"job": 1, "attempt": 1, "fence": 1, "idempotency_key": "k", "fire_at": None}
+    known |= {"task": "t", "payload": {}}
     seen = {"begin": 1.1 - offset, "end": ended - offset}
     lines = [
         {"at": BEGINS + round(at * SECOND), "event": event, "tenant": "default", **known}

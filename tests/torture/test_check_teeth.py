@@ -16,7 +16,15 @@ from sexton.torture.check.judge import INVARIANTS
 from ..support.postgres import Postgres
 from .recorded import record
 from .tampering import TEETH, Tamper, Tampered
-from .teeth import asks, effects, fires, jobs, owners, policies  # noqa: F401 - they are in TEETH
+from .teeth import (  # noqa: F401 - they are in TEETH
+    asks,
+    effects,
+    enqueues,
+    fires,
+    jobs,
+    owners,
+    policies,
+)
 
 
 @pytest.fixture(scope="module")

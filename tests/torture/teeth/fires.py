@@ -202,7 +202,8 @@ def a_job_with_the_payload_of_another_schedule(run: Tampered) -> None:
 @found_by("by-the-rule-in-force")
 def a_job_of_another_task(run: Tampered) -> None:
     job = run.fires("beat", decision="fired", kind="due")[2]["now"]["job"]
-    run.all("job", "I", job)[0]["now"]["task"] = "snoozes"
+    for each in (run.all("job", "I", job)[0]["now"], *run.effects_of(job)):
+        each["task"] = "snoozes"
 
 
 @found_by("by-the-rule-in-force")

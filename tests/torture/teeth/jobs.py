@@ -136,6 +136,8 @@ def a_key_is_given_away_while_it_is_held_on(run: Tampered) -> None:
     first, *_, last = [each["now"]["job"] for each in run.fires("beat", decision="fired")]
     for job in (first, last):
         run.all("job", "I", job)[0]["now"] |= {"key": "shared", "held": 600 * SECOND}
+        for each in run.effects_of(job):
+            each["key"] = "shared"
 
 
 @found_by("limits-kept")

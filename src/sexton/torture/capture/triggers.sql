@@ -30,6 +30,27 @@ create table torture.change (
 
 -- ── jobs ────────────────────────────────────────────────────────────────────
 
+-- What a job was made with, it has until its end: names of the columns that were written anew all the same.
+create function torture.rewritten(was sexton.job, is_now sexton.job) returns text[]
+language sql immutable
+as $$
+select nullif(array_remove(array[
+    case when was.id <> is_now.id then 'id' end,
+    case when was.created_at <> is_now.created_at then 'created_at' end,
+    case when was.expires_at is distinct from is_now.expires_at then 'expires_at' end,
+    case when was.attempts_before <> is_now.attempts_before then 'attempts_before' end,
+    case when was.priority <> is_now.priority then 'priority' end,
+    case when was.task <> is_now.task then 'task' end,
+    case when was.queue <> is_now.queue then 'queue' end,
+    case when was.payload::text <> is_now.payload::text then 'payload' end,
+    case when was.key is distinct from is_now.key then 'key' end,
+    case when was.key_held_for is distinct from is_now.key_held_for then 'key_held_for' end,
+    case when was.limit_key is distinct from is_now.limit_key then 'limit_key' end,
+    case when was.tags is distinct from is_now.tags then 'tags' end,
+    case when was.schedule_id is distinct from is_now.schedule_id then 'schedule_id' end,
+    case when was.fire_at is distinct from is_now.fire_at then 'fire_at' end], null), '{}')
+$$;
+
 create function torture.on_job() returns trigger
 language plpgsql security definer
 as $$
@@ -54,7 +75,8 @@ begin
             json_build_object(
                 'fence', new.fence, 'by', new.claimed_by, 'attempt', new.attempt,
                 'due', torture.us(new.due_at), 'after', new.after_job, 'tenant', new.tenant_id,
-                'cancel', new.cancel_requested_at is not null));
+                'cancel', new.cancel_requested_at is not null,
+                'rewritten', torture.rewritten(old, new)));
     else
         insert into torture.change (tab, op, id, was)
         values ('job', 'D', old.id, json_build_object(
@@ -65,7 +87,8 @@ end $$;
 create trigger captured
     after insert or delete or update of
         id, fence, claimed_by, attempt, attempts_before, due_at, after_job, cancel_requested_at,
-        tenant_id, schedule_id, fire_at, task, queue, key
+        tenant_id, schedule_id, fire_at, task, queue, key, created_at, expires_at, priority, payload,
+        key_held_for, limit_key, tags
     on sexton.job for each row execute function torture.on_job();
 
 create function torture.on_dead() returns trigger

@@ -43,6 +43,9 @@ class AcknowledgedSurvives(Invariant):
 
     def on_job(self, change: Change) -> None:
         self._as_asked.see(change)
+        if change.op == "U" and (names := change.now.get("rewritten")):
+            what = f"job {change.id} was made with another {', '.join(names)} than it has now"
+            self.violated(what, change.at, job=change.id)
 
     def on_schedule(self, change: Change) -> None:
         if change.op != "D":
@@ -55,6 +58,14 @@ class AcknowledgedSurvives(Invariant):
     def on_backfill(self, change: Change) -> None:
         if change.op == "I":
             self._backfills[change.id] = change.now
+
+    def on_effect(self, line: Line) -> None:
+        job = self.world.jobs.get(line["job"])
+        if job is None:
+            return
+        self.checked += 1
+        if (wrong := self._as_asked.another(job, line)) is not None:
+            self.violated(f"job {job.id} ran {wrong}", line["at"], job=job.id)
 
     def finish(self) -> None:
         by_payload: dict[str, list[int]] = defaultdict(list)

@@ -1,4 +1,8 @@
-"""A job that was made, against the one that was asked for."""
+"""A job that was made, and what it ran with, against the one that was asked for."""
+
+import json
+from functools import cached_property
+from sys import intern
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Ask, Change, Line
@@ -8,12 +12,15 @@ from sexton.torture.check.things import Job
 
 # A clock is read before the row is written, and rounded.
 _ROUNDED = SECOND // 1000
+# Of a payload: what every one has, and where it is compared otherwise.
+_TOLD_APART = ("id", "tenant")
 
 
 class AsAsked:
     """Remembers what jobs were when they were made: they are put off, and redriven."""
 
     def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
         self._apart = CLOCKS + evidence.folder.clocks.doubt
         self._described = {each["task"]: each for each in evidence.folder.dump("tasks")}
         self._endpoints: dict[tuple[int, str], str] = {}  # the task of one, in its tenant
@@ -47,6 +54,36 @@ class AsAsked:
             return "it expires at another time than was asked for"
         return None
 
+    def another(self, job: Job, line: Line) -> str | None:
+        """What of a job was told to its task, by an effect of it, that is not the job's."""
+        if line["task"] != job.task:
+            return f"as a {line['task']}, and is a {job.task}"
+        if not job.task.startswith(DELIVERED) and line.get("key") != job.key:
+            return f"under the key {line.get('key')!r}, and has {job.key!r}"
+        if job.schedule is not None:
+            return None
+        told = line["payload"]
+        if told.get("id") != job.payload:
+            return f"with the payload of {told.get('id')!r}, and has that of {job.payload!r}"
+        asked = self._payloads.get(job.payload)
+        if asked is not None and _rest(told) != asked:
+            wanted = json.loads(asked)
+            # What was not asked for has its default, which only a task knows.
+            if job.task.startswith(DELIVERED) or any(
+                told.get(name) != value for name, value in wanted.items()
+            ):
+                return f"with {_rest(told)}, and {asked} was asked for"
+        return None
+
+    @cached_property
+    def _payloads(self) -> dict[str | None, str]:
+        """What was asked for beside the id; few are different, and there are many."""
+        return {
+            each["payload"]["id"]: intern(_rest(each["payload"]))
+            for ask in self._evidence.asks
+            for each in ask.body.get("jobs", ())
+        }
+
     def is_of(self, job: Job, task: str) -> bool:
         """Whether it has this task; of endpoints it is told only that each has one of its own."""
         if task in self._described or not self._described:
@@ -62,3 +99,8 @@ class AsAsked:
 def _micros(wanted: Line, name: str) -> int:
     given = wanted.get(name)
     return 0 if given is None else round(length(given) * SECOND)
+
+
+def _rest(payload: Line) -> str:
+    rest = {name: value for name, value in payload.items() if name not in _TOLD_APART}
+    return json.dumps(rest, sort_keys=True)

@@ -9,7 +9,7 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import Change, Line
 from sexton.torture.check.things import Job, Schedule, Version
 
-_NAMES = ("id", "rev")  # of a payload: whose it is, and of which request
+_NAMES = ("id", "rev")  # of a payload, before others: whose it is, and of which request
 
 
 class Wanted(NamedTuple):
@@ -48,9 +48,7 @@ class Made:
 
     def another_payload(self, job: Job, line: Line) -> str | None:
         """What a job ran with by an effect of it, if that was neither said nor asked for."""
-        told = line.get("payload") or {}
-        if "rev" not in told:
-            return None
+        told = line["payload"]
         payloads = self._payloads(job)
         if not payloads or any(_is_of(told, each) for each in payloads):
             return None
@@ -105,8 +103,10 @@ class Made:
 
 
 def _is_of(told: Line, payload: Line) -> bool:
-    return all(told.get(name) == payload[name] for name in _NAMES if name in payload)
+    """All of it, but for what was not said, and has its default."""
+    return all(told.get(name) == value for name, value in payload.items())
 
 
 def _short(payload: Line) -> str:
-    return " ".join(f"{name} {payload.get(name)!r}" for name in _NAMES)
+    rest = [name for name in payload if name not in _NAMES]
+    return " ".join(f"{name} {payload.get(name)!r}" for name in (*_NAMES, *rest))

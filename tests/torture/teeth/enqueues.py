@@ -1,0 +1,60 @@
+"""Jobs that are not, or do not run as, what was asked for."""
+
+from ..tampering import Line, Tampered, found_by
+
+
+def _made(run: Tampered, payload: str) -> Line:
+    [made] = run.all("job", payload=payload)
+    return made
+
+
+@found_by("acknowledged-survives")
+def a_batch_of_claims_gives_each_job_the_payload_of_its_neighbour(run: Tampered) -> None:
+    one, two = [run.effects_of(_made(run, each)["id"]) for each in ("quick-3", "quick-4")]
+    first, second = one[0]["payload"], two[0]["payload"]
+    for each in (*one, *two):
+        each["payload"] = second if each in one else first
+
+
+@found_by("acknowledged-survives")
+def a_job_runs_with_another_argument_than_was_asked_for(run: Tampered) -> None:
+    for each in run.effects_of(_made(run, "fails-3")["id"]):
+        each["payload"]["times"] += 1
+
+
+@found_by("acknowledged-survives")
+def a_job_runs_without_an_argument_that_was_asked_for(run: Tampered) -> None:
+    for each in run.effects_of(_made(run, "fails-3")["id"]):
+        del each["payload"]["times"]
+
+
+@found_by("acknowledged-survives")
+def a_job_runs_as_another_task(run: Tampered) -> None:
+    for each in run.effects_of(_made(run, "quick-3")["id"]):
+        each["task"] = "cold"
+
+
+@found_by("acknowledged-survives")
+def a_job_is_told_of_another_key(run: Tampered) -> None:
+    for each in run.effects_of(_made(run, "quick-3")["id"]):
+        each["key"] = "k1"
+
+
+@found_by("acknowledged-survives")
+def a_row_is_written_anew_after_it_was_made(run: Tampered) -> None:
+    [claim] = run.claims(_made(run, "quick-3")["id"])
+    claim["now"]["rewritten"] = ["expires_at", "payload"]
+
+
+@found_by("by-the-rule-in-force")
+def a_fired_job_with_another_argument_than_its_schedule_says(run: Tampered) -> None:
+    job = run.fires("crowd", decision="fired", kind="due")[1]["now"]["job"]
+    for each in run.effects_of(job):
+        each["payload"]["seconds"] += 1
+
+
+@found_by("by-the-rule-in-force")
+def a_fired_job_without_its_payload(run: Tampered) -> None:
+    job = run.fires("beat", decision="fired", kind="due")[2]["now"]["job"]
+    for each in run.effects_of(job):
+        each["payload"] = {}
