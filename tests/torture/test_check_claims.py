@@ -158,6 +158,11 @@ def test_nobody_gets_a_job_without_a_claim(run: Run) -> None:
         (HTTP, 2, [(1.0, 4.0, "refuse", "http-rough")], 0),
         (HTTP, 2, [], 1),
         (HTTP, 2, [(2.4, 2.4, "reset", "worker-1")], 1),
+        (HTTP, 2, [(2.4, 2.4, "reset", "http-api-1")], 1),
+        (HTTP, 2, [(1.0, 4.0, "latency", "http-sink")], 1),
+        (HTTP, 2, [(1.0, 4.0, "half_open", "http-sink")], 1),
+        (HTTP, 2, [(1.0, 4.0, "blackhole", "http-sink")], 1),
+        (HTTP, 2, [(-9.0, 4.0, "refuse", "http-sink")], 1),
         (HTTP, 2, [(22.4, 22.4, "reset", "http-sink")], 1),
         (HTTP, 3, [(2.4, 2.4, "reset", "http-sink")], 1),
         ("quick", 2, [(2.4, 2.4, "reset", "http-sink")], 1),
@@ -172,3 +177,87 @@ def test_a_claim_is_delivered_once_more_only_if_its_connection_broke(
     _effects(run, *[(2.5 + nth / 10, "begin", 7, None) for nth in range(begins)])
     _faults(run, *faults)
     assert len(_violations(run, "effects-apart")) == many
+
+
+@pytest.mark.parametrize(
+    ("task", "begins", "outcome", "error", "faults", "wrong"),
+    [
+        ("t", True, "failed", "boom", [], []),
+        ("t", False, "failed", "boom", [], ["never began"]),
+        ("t", False, "snoozed", "not now", [], ["never began"]),
+        ("t", False, "failed", "boom", [(2.4, 2.4, "reset", "http-sink")], ["never began"]),
+        ("t", False, "failed", "it was not started within its maximum age", [], []),
+        (HTTP, False, "failed", "no answer", [], ["never began"]),
+        (HTTP, False, "failed", "no answer", [(1.0, 4.0, "half_open", "http-rough")], []),
+        (HTTP, False, "failed", "no answer", [(1.0, 4.0, "blackhole", "http-sink")], []),
+        (HTTP, False, "failed", "no answer", [(1.0, 4.0, "latency", "http-sink")], ["never began"]),
+        (HTTP, False, "failed", "no answer", [(1.0, 4.0, "reset", "http-api-1")], ["never began"]),
+        (HTTP, False, "failed", "no answer", [(-9.0, -4.0, "reset", "http-sink")], ["never began"]),
+        (HTTP, False, "snoozed", "its host does not answer and is left alone", [], []),
+    ],
+)
+def test_a_job_fails_without_having_begun_only_if_its_way_led_nowhere(
+    run: Run,
+    task: str,
+    begins: bool,
+    outcome: str,
+    error: str,
+    faults: list[tuple[float, float, str, str]],
+    wrong: list[str],
+) -> None:
+    _attempt(run, task, outcome, error)
+    if begins:
+        _effects(run, (2.2, "begin", 7, None), (2.6, "fail", 7, "boom"))
+    _faults(run, *faults)
+    found = _violations(run, "no-stale-write")
+    assert [each.partition("whose attempt ")[2] for each in found] == wrong
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended", "faults", "wrong"),
+    [
+        ("succeeded", 2.6, [], []),
+        ("failed", 2.6, [], ["had succeeded"]),
+        ("snoozed", 2.6, [], ["had succeeded"]),
+        ("released", 2.6, [], ["had succeeded"]),
+        # It was put back by a worker that left; the thread that did not react went on.
+        ("released", 4.5, [], []),
+        # It was put back before its end, and that was written after it.
+        ("released", 2.6, [(2.5, 3.5, "restart", "postgres")], []),
+        ("released", 2.6, [(2.5, 3.5, "stop", "w1")], []),
+        ("released", 2.6, [(2.5, 3.5, "stop", "w2")], ["had succeeded"]),
+        ("failed", 2.6, [(2.5, 3.5, "restart", "postgres")], ["had succeeded"]),
+    ],
+)
+def test_what_had_succeeded_is_not_tried_again(
+    run: Run,
+    outcome: str,
+    ended: float,
+    faults: list[tuple[float, float, str, str]],
+    wrong: list[str],
+) -> None:
+    _attempt(run, "t", outcome, None)
+    _effects(run, (2.2, "begin", 7, None), (ended, "end", 7, None))
+    _faults(run, *faults)
+    found = _violations(run, "no-stale-write")
+    assert [each.partition("whose attempt ")[2] for each in found] == wrong
+
+
+def _attempt(run: Run, task: str, outcome: str, error: str | None) -> None:
+    """Of job 1, claimed at 2 under fence 7, and settled at 3."""
+    budget = {"max_attempts": 5, "base": 1, "factor": 2, "cap": 9}
+    run.dumps["tasks"] = [{"task": task, **budget}]
+    run.worker(0, 1)
+    run.job(1, 1, task=task)
+    run.claim(2, 1, 7, due=1)
+    stood = {"fence": 7, "by": 1, "attempt": 1, "due": BEGINS + SECOND}
+    now = {**stood, "by": None, "after": None, "tenant": 1, "cancel": False}
+    told = {"tenant": 1, "fence": 7, "attempt": 1, "outcome": outcome, "worker": 1, "error": error}
+    more = {"finished": BEGINS + 3 * SECOND, "gone": None}
+    if outcome == "succeeded":
+        run.change(3, "job", "D", 1, was={"fence": 7, "by": 1, "attempt": 1})
+        run.change(3, "attempt", "I", 1, now={**told, **more, "next": "succeeded"})
+    else:
+        run.change(3, "job", "U", 1, was=stood, now=now)
+        run.change(3, "attempt", "I", 1, now={**told, **more, "next": "waiting"})
+    run.changes[-1]["tx"] = run.changes[-2]["tx"]

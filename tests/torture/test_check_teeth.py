@@ -18,6 +18,7 @@ from .recorded import record
 from .tampering import TEETH, Tamper, Tampered
 from .teeth import (  # noqa: F401 - they are in TEETH
     asks,
+    attempts,
     effects,
     enqueues,
     fires,

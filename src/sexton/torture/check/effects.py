@@ -1,22 +1,20 @@
 """What tasks did outside the database, and in it: apart in time, under one key, and once."""
 
 from collections import Counter
-from functools import cached_property
 
 from sexton.torture.check.evidence import Evidence, Ran
 from sexton.torture.check.folder import SECOND, Line
 from sexton.torture.check.guards import CLOCKS, DELIVERED, SETTLES_ITSELF
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.things import Job, Settled
+from sexton.torture.check.ways import Ways
 
 # A worker that leaves releases what does not react, and is gone soon after that.
 LEAVES_WITHIN = 15 * SECOND
 # A delivery is sent once more, and no more, if its connection breaks at once: the endpoint may have
 # heard it all the same. Nothing breaks connections but what the rig does to the ways of HTTP: of
-# 15,000 deliveries in a run none came twice. So long before and after it may be felt.
-SENT_AGAIN, NEAR = 2, 5 * SECOND
-WAYS = "http-"
-_NEVER = 1 << 62
+# 15,000 deliveries in a run none came twice.
+SENT_AGAIN = 2
 
 
 class EffectsApart(Invariant):
@@ -27,6 +25,10 @@ class EffectsApart(Invariant):
     """
 
     name = "effects-apart"
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self._ways = Ways(evidence)
 
     def finish(self) -> None:
         for fence, ran in self.evidence.ran.items():
@@ -45,21 +47,8 @@ class EffectsApart(Invariant):
             job is not None
             and job.task.startswith(DELIVERED)
             and ran.begins <= SENT_AGAIN
-            and any(began - NEAR <= at <= ended + NEAR for began, ended in self._cuts)
+            and self._ways.broke(at)
         )
-
-    @cached_property
-    def _cuts(self) -> list[tuple[int, int]]:
-        """From when until when something was done to a way on which HTTP is spoken."""
-        faults = [
-            each
-            for each in self.evidence.folder.faults
-            if each["event"] != "note" and each["target"].startswith(WAYS)
-        ]
-        over = {each["n"]: each["at"] for each in faults if each["event"] == "end"}
-        return [
-            (each["at"], over.get(each["n"], _NEVER)) for each in faults if each["event"] == "begin"
-        ]
 
     def _look_at(self, job: Job) -> None:
         ran = self.evidence.ran

@@ -1,11 +1,14 @@
 """Fences, terms, epochs and leases: who may write, and who may not any more."""
 
 from sys import intern
+from typing import NamedTuple
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change, Line
 from sexton.torture.check.handed_over import HandOvers
 from sexton.torture.check.invariant import Invariant, is_claim
+from sexton.torture.check.things import Job
+from sexton.torture.check.ways import Ways
 
 # Between what a process writes down and what the database does.
 CLOCKS = SECOND // 20
@@ -17,6 +20,19 @@ UNDER_WAY, UNDER_WAY_IN_TROUBLE = 2 * SECOND, 10 * SECOND
 # By a transaction of the task's own, and what it writes down comes after that.
 SETTLES_ITSELF = "transactional"
 DELIVERED = "http:"
+# Why an attempt failed that never began; what it says of a job's age is looked at elsewhere.
+TOO_OLD = "it was not started within its maximum age"
+
+
+class Word(NamedTuple):
+    """What a worker said of an attempt of its own, and when that was written."""
+
+    job: int
+    fence: int
+    at: int
+    outcome: str
+    worker: int
+    too_old: bool
 
 
 class NoStaleWrite(Invariant):
@@ -28,9 +44,11 @@ class NoStaleWrite(Invariant):
         super().__init__(evidence)
         self._settled: set[int] = set()
         self._ended: dict[int, tuple[int, int | None]] = {}  # transaction and worker, by job
-        self._said: list[tuple[int, int, int, str]] = []  # job, fence, at, outcome
+        self._said: list[Word] = []
         self._epochs: dict[int, int] = {}  # of nodes, as they were given out
         self._hand_overs = HandOvers()
+        self._ways = Ways(evidence)
+        self._apart = CLOCKS + evidence.folder.clocks.doubt
 
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
@@ -81,9 +99,11 @@ class NoStaleWrite(Invariant):
             what = f"fence {now['fence']} settled job {job.id} twice"
             self.violated(what, change.at, job=job.id)
         self._settled.add(now["fence"])
-        lost, says_so = now["outcome"] == "lost", (now["error"] or "").startswith(_ITS_OWN)
-        if now["outcome"] != "released" and (says_so or not lost):
-            self._said.append((job.id, now["fence"], change.at, intern(now["outcome"])))
+        error = now["error"] or ""
+        lost, says_so = now["outcome"] == "lost", error.startswith(_ITS_OWN)
+        if says_so or not lost:
+            outcome, too_old = intern(now["outcome"]), error.startswith(TOO_OLD)
+            self._said.append(Word(job.id, now["fence"], change.at, outcome, by, too_old))
         elif lost and not now["gone"]:
             what = f"job {job.id} was taken for lost while its worker {now['worker']} lived"
             self.violated(what, change.at, job=job.id)
@@ -156,19 +176,52 @@ class NoStaleWrite(Invariant):
     def finish(self) -> None:
         """What a worker says of an attempt is about its own: that one had come to its end, or was
         handed over to its endpoint."""
-        apart = CLOCKS + self.evidence.folder.clocks.doubt
         self.checked += self._hand_overs.many
-        for what, at, id in self._hand_overs.wrong(apart):
+        for what, at, id in self._hand_overs.wrong(self._apart):
             self.violated(what, at, job=id)
-        for id, fence, at, outcome in self._said:
-            job, ran = self.world.jobs[id], self.evidence.ran.get(fence)
+        for word in self._said:
+            job = self.world.jobs[word.job]
             if self.evidence.budget(job.task) is None or job.task == SETTLES_ITSELF:
                 continue  # it does not write down what it does, or does so later
             self.checked += 1
-            if outcome == "succeeded":
-                over = ran is not None and ran.end is not None and ran.end <= at + apart
-            else:  # whom an endpoint answered knows nothing of what it still does
-                over = ran is None or ran.last <= at + apart or job.task.startswith(DELIVERED)
-            if not over:
-                what = f"job {id} was {outcome} with fence {fence}, whose attempt had not ended"
-                self.violated(what, at, job=id)
+            if (wrong := self._untrue(job, word)) is not None:
+                what = f"job {job.id} was {word.outcome} with fence {word.fence}, whose attempt"
+                self.violated(f"{what} {wrong}", word.at, job=job.id)
+
+    def _untrue(self, job: Job, word: Word) -> str | None:
+        """How what was said of an attempt differs from what it did itself."""
+        ran, by = self.evidence.ran.get(word.fence), word.at + self._apart
+        delivered = job.task.startswith(DELIVERED)
+        match word.outcome:
+            case "succeeded":
+                over = ran is not None and ran.end is not None and ran.end <= by
+                return None if over else "had not ended"
+            case "failed" | "snoozed" if ran is None or ran.begin is None:
+                return None if self._may_not_begin(job, word) else "never began"
+            case "released":
+                return "had succeeded" if not delivered and self._was_done(word) else None
+        if ran is None or delivered:
+            return None  # whom an endpoint answered knows nothing of what it still does
+        if word.outcome in ("failed", "snoozed") and ran.end is not None:
+            return "had succeeded"
+        return None if ran.last <= by else "had not ended"
+
+    def _may_not_begin(self, job: Job, word: Word) -> bool:
+        """Too late, left alone with its host, or on a way that led nowhere: never otherwise."""
+        if word.too_old:
+            return True
+        if not job.task.startswith(DELIVERED):
+            return False
+        claimed = next(each.at for each in job.claims if each.fence == word.fence)
+        return word.outcome == "snoozed" or self._ways.led_nowhere(claimed, word.at)
+
+    def _was_done(self, word: Word) -> bool:
+        """Whether an attempt was put back after its end; while nobody is in trouble, that is
+        written at once."""
+        ran = self.evidence.ran.get(word.fence)
+        if ran is None or ran.end is None or ran.end >= word.at - self._apart:
+            return False
+        return not (
+            self.evidence.all_in_trouble(ran.end, word.at)
+            or self.evidence.workers_in_trouble([word.worker], ran.end, word.at)
+        )
