@@ -16,6 +16,7 @@ class Story(Run):
     """One schedule of every ten seconds, and its jobs."""
 
     version = asked = 0
+    next: int | None = None  # where it stands
 
     def begin(self, at: float = 0, **said: Any) -> None:
         """The schedule, or its next version."""
@@ -32,8 +33,9 @@ class Story(Run):
 
     def move(self, at: float, next: float, *, late: bool = False) -> None:
         stands = {"stamp": 1, "late": False, "scheduled": None, "left": None, "last": None}
-        was = {"next": 0, "stamp": 1, "late": late}
-        now = {**stands, "next": self.at(next), "tenant": 1}
+        was = {"next": self.next, "stamp": 1, "late": late}
+        self.next = self.at(next)
+        now = {**stands, "next": self.next, "tenant": 1}
         self.change(at, "due", "U", 1, was=was, now=now)
 
     def fire(self, scheduled: float, at: float | None = None, **given: Any) -> None:
@@ -82,6 +84,10 @@ class Story(Run):
         for event, at in (("begin", began), ("end", ended)):
             line = {"at": self.at(at), "event": event, "n": 1, "fault": fault, "target": target}
             self._write("faults.jsonl", line)
+
+    def note(self, at: float, what: str, target: str) -> None:
+        line = {"at": self.at(at), "event": "note", "what": what, "target": target, "detail": {}}
+        self._write("faults.jsonl", line)
 
     def effect(self, at: float, job: int, fence: int, **payload: Any) -> None:
         line = {

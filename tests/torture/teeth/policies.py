@@ -81,6 +81,25 @@ def a_schedule_taken_for_late_too_soon(run: Tampered) -> None:
 
 
 @found_by("reasons-hold")
+def a_schedule_that_stood_still_while_nobody_was_hurt(run: Tampered) -> None:
+    """Before the first fault."""
+    move = run.all("due", "U", run.schedule("beat"))[3]
+    move["was"]["next"] -= 6 * SECOND
+
+
+@found_by("reasons-hold")
+def a_schedule_that_stood_still_until_it_was_paused(run: Tampered) -> None:
+    [move, *_] = run.all("due", "U", run.schedule("paused"), next=None)
+    move["was"]["next"] = move["at"] - 6 * SECOND
+
+
+@found_by("reasons-hold")
+def a_schedule_that_was_late_long_after_the_outage(run: Tampered) -> None:
+    [move, *_] = [each for each in run.all("due", "U") if each["was"]["late"]]
+    move["at"] += 40 * SECOND
+
+
+@found_by("reasons-hold")
 def a_misfire_skipped_that_was_to_be_made_up_for(run: Tampered) -> None:
     [gap, *_] = run.all("gap", "I", run.schedule("late"), decision="coalesced")
     gap["now"]["decision"] = "missed"

@@ -1,11 +1,23 @@
 """Who was in charge: of each partition, and of the cluster, from when on."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 from sexton.torture.check.folder import Change
 
 PARTITIONS = 256
 Holder = tuple[int, int | None]  # since when, which node
+_NEVER = 1 << 62
+
+
+class Held(NamedTuple):
+    """Who was in charge, from when until when; None: nobody was."""
+
+    node: int | None
+    since: int
+    until: int
 
 
 class Charge:
@@ -34,15 +46,18 @@ class Charge:
         """Partitions that are nobody's at this point of the changes."""
         return [each for each, holders in self._owners.items() if holders[-1][1] is None]
 
-    def owners(self, schedule: int, first: int, last: int) -> set[int | None]:
-        """Who had the partition of a schedule at some time in between; None: nobody had it."""
-        return _held(self._owners[schedule % PARTITIONS], first, last)
+    def of(self, schedule: int, first: int, last: int) -> Iterator[Held]:
+        """Who had the partition of a schedule, and who led, at some time in between."""
+        yield from _held(self._owners[schedule % PARTITIONS], first, last)
+        yield from _held(self._leaders, first, last)
 
     def leaders(self, first: int, last: int) -> set[int | None]:
-        return _held(self._leaders, first, last)
+        return {each.node for each in _held(self._leaders, first, last)}
 
 
-def _held(holders: list[Holder], first: int, last: int) -> set[int | None]:
-    since = bisect_right(holders, first, key=lambda each: each[0]) - 1
-    until = bisect_right(holders, last, key=lambda each: each[0])
-    return {node for _, node in holders[max(since, 0) : until]}
+def _held(holders: list[Holder], first: int, last: int) -> Iterator[Held]:
+    nth = bisect_right(holders, first, key=lambda each: each[0]) - 1
+    for (since, node), (until, _) in pairwise([*holders[max(nth, 0) :], (_NEVER, None)]):
+        if since > last:
+            return
+        yield Held(node, since, until)

@@ -129,18 +129,38 @@ class Evidence:
         ]
         return sorted(found, key=lambda each: each.began)
 
+    @cached_property
+    def unsynced(self) -> list[Trouble]:
+        """When the primary had no standby, until commits waited for the next one."""
+        found, since = [], None
+        for each in self.folder.faults:
+            if each.get("what") == "sync lost":
+                since = each["at"] if since is None else since
+            elif each.get("what") == "in sync" and since is not None:
+                found.append(Trouble("postgres", since, each["at"]))
+                since = None
+        return found
+
     def server_in_trouble(self, first: int, last: int) -> bool:
         """Whether something was done to PostgreSQL in that time."""
         return self._in_trouble(("postgres",), first, last)
 
     def all_in_trouble(self, first: int, last: int) -> bool:
         """Whether something was done to PostgreSQL, the host, or all nodes in that time."""
-        return self._in_trouble(("postgres", "host", "nodes", "everyone"), first, last)
+        return any(self.all_troubles(first, last))
+
+    def all_troubles(self, first: int, last: int) -> Iterator[Trouble]:
+        """What was done to PostgreSQL, the host, or all nodes in that time."""
+        return self._done_to(("postgres", "host", "nodes", "everyone"), first, last)
 
     def any_in_trouble(self, nodes: Iterable[int | None], first: int, last: int) -> bool:
         """Whether something was done to one of these nodes."""
-        known = [self.world.nodes.get(each or 0) for each in nodes]
-        return self._in_trouble([each.name for each in known if each is not None], first, last)
+        return any(any(self.node_troubles(each, first, last)) for each in nodes)
+
+    def node_troubles(self, node: int | None, first: int, last: int) -> Iterator[Trouble]:
+        """What was done to one node; to nobody, nothing."""
+        known = self.world.nodes.get(node or 0)
+        return iter(()) if known is None else self._done_to((known.name,), first, last)
 
     def workers_in_trouble(self, workers: Iterable[int], first: int, last: int) -> bool:
         """Whether something was done to one of these workers."""
@@ -159,14 +179,16 @@ class Evidence:
         )
 
     def _in_trouble(self, targets: Collection[str], first: int, last: int) -> bool:
+        return any(self._done_to(targets, first, last))
+
+    def _done_to(self, targets: Collection[str], first: int, last: int) -> Iterator[Trouble]:
         """Faults are in the order of their beginnings; none lasts for longer than the longest."""
         troubles = self._troubles
         nth = bisect_right(troubles, last, key=lambda each: each.began)
         while nth and troubles[nth - 1].began >= first - self._longest:
             nth -= 1
             if troubles[nth].target in targets and first <= troubles[nth].ended:
-                return True
-        return False
+                yield troubles[nth]
 
     @cached_property
     def _apis(self) -> set[str]:

@@ -7,6 +7,7 @@ from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant, is_claim
 from sexton.torture.check.passed import DECIDES_WITHIN, Passages, is_latest
 from sexton.torture.check.replaced import Fire, Replacements
+from sexton.torture.check.silence import Silences
 from sexton.torture.check.things import Job, Schedule
 
 # Up to so much is an ordinary delay. What is read just before that is fired a moment later: of
@@ -16,10 +17,6 @@ DUE_WITHIN = LATE_AFTER + 5 * SECOND
 # An end that is not seen yet excuses few overlaps: of those that rest on it alone there may be so
 # many, of all of them.
 ON_FAITH, FEWEST = 0.1, 50
-# What befell a node before an instant may still make it late: a lease that ends, a dead connection.
-# What befell all of them has an end that is told too soon: who is started is not ready yet, and
-# after a promotion commits wait until the next standby is there.
-DECIDED_LATE, ALL_DECIDED_LATE = 10 * SECOND, 30 * SECOND
 
 End = tuple[int, int]  # when a job was deleted, and its fence
 
@@ -35,6 +32,7 @@ class ReasonsHold(Invariant):
         self._unsure: list[tuple[Change, int, list[int]]] = []  # of these fences so many must live
         self._over_until: dict[int, int | None] = {}  # tenants that are over their quota, or were
         self._passages = Passages(evidence)
+        self._silences = Silences(evidence)
         self._overlapped = self._on_faith = 0
 
     def on_tenant(self, change: Change) -> None:
@@ -55,14 +53,17 @@ class ReasonsHold(Invariant):
                 ended.popleft()
 
     def on_due(self, change: Change) -> None:
-        if change.op != "U" or change.was["late"] or not change.now["late"]:
+        if change.op != "U":
             return
-        self.checked += 1
         was_due = change.was["next"]
-        if was_due is None or was_due > change.at - LATE_AFTER:
-            self._say("it was taken for late, and was not late by more than ten seconds", change)
-        elif not self._had_a_reason(change.id, was_due):
-            self._say("it was late, and nothing had happened to whoever was to fire it", change)
+        if change.now["late"] and not change.was["late"]:
+            self.checked += 1
+            if was_due is None or was_due > change.at - LATE_AFTER:
+                what = "it was taken for late, and was not late by more than ten seconds"
+                self._say(what, change)
+                return
+        if (wrong := self._silences.broken_by(change)) is not None:
+            self._say(wrong, change)
 
     def on_schedule(self, change: Change) -> None:
         schedule = self.world.schedules.get(change.id)
@@ -100,6 +101,7 @@ class ReasonsHold(Invariant):
             self._passed(schedule, change, change.now["last"])
 
     def finish(self) -> None:
+        self.checked += self._silences.many
         for change, wanted, fences in self._unsure:
             # Who settles in a transaction of its own speaks once more after its commit.
             ran = [self.evidence.ran[fence] for fence in fences if fence in self.evidence.ran]
@@ -110,15 +112,6 @@ class ReasonsHold(Invariant):
             self.violated(what, self.world.ended)
         for change in self._passages.into_nothing():
             self._say("it was coalesced, and not into the fire after it", change)
-
-    def _had_a_reason(self, schedule: int, was_due: int) -> bool:
-        """Whether something was done to its owner, to the leader, or to all, when it was due."""
-        first, last = was_due - DECIDED_LATE, was_due + LATE_AFTER
-        if self.evidence.all_in_trouble(was_due - ALL_DECIDED_LATE, last):
-            return True
-        charge = self.world.charge
-        nodes = charge.owners(schedule, first, last) | charge.leaders(first, last)
-        return None in nodes or self.evidence.any_in_trouble(nodes, first, last)
 
     def _in_time(self, schedule: Schedule, change: Change) -> None:
         """What is due comes in time; what is late is what its policy makes of it."""
