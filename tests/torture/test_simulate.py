@@ -79,6 +79,40 @@ def test_seeds_on_two_cores_are_the_same_seeds() -> None:
     assert "0 violations" in done.stdout
 
 
+def _said(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "sexton.torture.simulate", *words]
+    return subprocess.run(command, capture_output=True, check=False, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--seeds -5", "--seeds: '-5'"),
+        ("--seeds 0", "--seeds: '0'"),
+        ("--seeds 10 --jobs 0", "--jobs: '0'"),
+        ("--seed 3 --without x", "--without: 'x'"),
+        ("--seeds 9 --without 0 --trace", "not used without --seed: --trace, --without"),
+        ("--seed 0 --first 0 --seeds 9", "not used with --seed: --first, --seeds"),
+        ("--teeth --mutant ReapsTheLiving", "not used with --teeth: --mutant"),
+    ],
+)
+def test_nothing_is_played_for_an_option_that_would_be_ignored(words: str, why: str) -> None:
+    done = _said(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_who_has_seen_enough_of_a_story_ends_it_quietly() -> None:
+    command = [sys.executable, "-m", "sexton.torture.simulate", "--seed", "3", "--trace"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as telling:
+        assert telling.stdout is not None
+        assert telling.stderr is not None
+        telling.stdout.close()
+        assert telling.stderr.read() == b""
+    assert telling.returncode == 141
+
+
 # ── teeth ───────────────────────────────────────────────────────────────────
 
 
@@ -100,6 +134,26 @@ def test_a_failing_seed_is_shrunk_to_the_blows_that_it_takes() -> None:
     assert again.what == smallest.what
     assert again.invariant == failure.invariant
     assert f"--seed {failure.seed} --mode safety" in smallest.command
+
+
+def test_a_story_without_its_traps_can_be_told_again_by_its_command() -> None:
+    """Traps have numbers below 0, which a command line takes for options."""
+    smallest = Failure(3, "safety", "invariant", "what", [-1, 0])
+    done = _said(*smallest.command.split()[3:])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_mutant_among_many_seeds_is_seen_and_told_how_to_be_seen_again(jobs: str) -> None:
+    done = _said("--seeds", "12", "--jobs", jobs, "--mutant", "ReapsTheLiving")
+    assert done.returncode == 1, done.stderr
+    told = done.stdout.splitlines()
+    broken = next(line for line in told if line.startswith("VIOLATED"))
+    again = next(line for line in told if line.startswith("again: "))
+    _, _, words = again.partition("simulate ")
+    seen = _said(*words.split())
+    assert (seen.returncode, seen.stderr) == (1, "")
+    assert broken in seen.stdout
 
 
 # ── the model is what PostgreSQL does ───────────────────────────────────────

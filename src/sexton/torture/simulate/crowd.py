@@ -16,23 +16,27 @@ _STRETCH = 5000
 BOTH: tuple[Mode, ...] = ("safety", "liveness")
 
 
-def crowd(first: int, many: int, modes: Sequence[Mode], jobs: int) -> Iterator[Tally]:
+def crowd(
+    first: int, many: int, modes: Sequence[Mode], jobs: int, mutant: str | None = None
+) -> Iterator[Tally]:
     """What each stretch came to, as they come."""
     size = max(1, min(_STRETCH, -(-many // jobs)))
     starts = range(first, first + many, size)
     with ThreadPoolExecutor(jobs) as pool:
         playing = [
-            pool.submit(_child, start, min(size, first + many - start), modes) for start in starts
+            pool.submit(_child, start, min(size, first + many - start), modes, mutant)
+            for start in starts
         ]
         for each in as_completed(playing):
             yield each.result()
 
 
-def _child(first: int, many: int, modes: Sequence[Mode]) -> Tally:
+def _child(first: int, many: int, modes: Sequence[Mode], mutant: str | None) -> Tally:
     mode = modes[0] if len(modes) == 1 else "both"
     command = [
         *(sys.executable, "-m", "sexton.torture.simulate", "--json", "--mode", mode),
         *("--first", str(first), "--seeds", str(many), "--jobs", "1"),
+        *(("--mutant", mutant) if mutant else ()),
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     if done.returncode not in (0, 1):

@@ -29,7 +29,7 @@ class Failure:
     @property
     def command(self) -> str:
         """Which tells the story again."""
-        dropped = f" --without {','.join(map(str, self.without))}" if self.without else ""
+        dropped = f" --without={','.join(map(str, self.without))}" if self.without else ""
         return f"{COMMAND} --seed {self.seed} --mode {self.mode}{dropped} --trace"
 
 
