@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sexton.torture import report
 from sexton.torture.check import Verdict, judge
+from sexton.torture.faults.log import FILE
 
 from .by_hand import BEGINS, SECOND, Line, Run
 
@@ -287,7 +289,7 @@ def test_an_end_that_could_not_be_checked_is_said_aloud(run: Run) -> None:
     run.run |= {"ready_at": BEGINS + 90 * SECOND, "stopped_at": BEGINS + 100 * SECOND}
     done = _check(run, "--json")
     found: dict[str, Any] = json.loads(done.stdout)
-    assert (done.returncode, found["clean"], found["violations"]) == (1, False, 0)
+    assert (done.returncode, found["clean"], found["violations"]) == (3, False, 0)
     [why] = found["not_checked"]
     assert why.startswith("what is left at the end: everybody was there for 10.0 s")
     assert f"not checked: {why}" in found["text"]
@@ -299,7 +301,7 @@ def test_a_run_that_was_cut_short_says_so_and_is_not_clean(run: Run) -> None:
     ask = {"event": "ask", "n": 1, "verb": "pause", "tenant": "a", "at": BEGINS}
     _write(run, "acks/operator-1", ask, {"event": "ack", "n": 1, "answer": {}, "at": BEGINS})
     done = _check(run)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "VIOLATED" not in done.stdout
     assert "not checked: anything: the run was cut short" in done.stdout
     assert "not checked: anything: dump/ is without attempt.jsonl, backfill.jsonl" in done.stdout
@@ -307,6 +309,28 @@ def test_a_run_that_was_cut_short_says_so_and_is_not_clean(run: Run) -> None:
 
 def test_a_checker_that_fails_has_found_nothing_and_proved_nothing(run: Run) -> None:
     run.change(0, "job", "I", 1, now={})
-    done = _check(run)
-    assert done.returncode == 2
+    done = _check(run, "--json")
+    assert (done.returncode, done.stdout) == (3, "")
     assert "KeyError" in done.stderr
+
+
+async def test_a_verdict_is_told_from_a_checker_that_failed(run: Run) -> None:
+    """Neither is a broken promise; only one has something to report."""
+    (run.folder / FILE).write_text("")
+    run.change(0, "job", "I", 1, now={})
+    with pytest.raises(report.NoVerdict, match="the checker ended with 3"):
+        await report.judge(run.save())
+    run.run |= {"planned": 3, "began_at": BEGINS}
+    verdict = await report.judge(run.save())
+    assert (verdict["clean"], verdict["violations"]) == (False, 0)
+    assert verdict["not_checked"][0] == "anything: the run was cut short"
+
+
+def test_whoever_reads_only_the_beginning_of_a_verdict_sees_no_traceback(run: Run) -> None:
+    command = [sys.executable, "-m", "sexton.torture.check", str(run.save())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as checking:
+        assert checking.stdout is not None
+        assert checking.stderr is not None
+        checking.stdout.close()
+        assert checking.stderr.read() == b""
+    assert checking.returncode == 141

@@ -128,7 +128,7 @@ def test_only_a_violation_that_the_rig_reports_kills() -> None:
     assert run.killed_by(Ran(1, _told(2), "", 1.0)) == "a run: none-early"
     point = '{"failed": [{"step": "fire", "way": "kill", "at": 3, "wrong": ["one_owner: x"]}]}'
     assert run.killed_by(Ran(1, point, "", 1.0)) == "crash point fire/kill: one_owner"
-    for code, said in ((1, "Traceback …"), (2, clean), (1, ""), (-9, "")):
+    for code, said in ((1, "Traceback …"), (2, clean), (1, ""), (3, ""), (-9, "")):
         with pytest.raises(NoVerdict):
             run.killed_by(Ran(code, said, "it fell over", 1.0))
 
@@ -146,9 +146,10 @@ def test_a_stage_that_did_not_look_at_everything_is_not_passed_by_the_engine_as_
     said: dict[str, Any],
 ) -> None:
     stage = Stage("a stage", (), 1.0)
-    was = Ran(1, json.dumps(said), "", 1.0)
-    assert stage.killed_by(was) is None, "and it kills no mutant either"
-    assert (stage.failed_by(was) or "").startswith("a stage was not clean: {")
+    for code in (1, 3):
+        was = Ran(code, json.dumps(said), "", 1.0)
+        assert stage.killed_by(was) is None, "and it kills no mutant either"
+        assert (stage.failed_by(was) or "").startswith("a stage was not clean: {")
     assert stage.failed_by(Ran(0, json.dumps(said), "", 1.0)) is None
 
 

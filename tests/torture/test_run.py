@@ -47,9 +47,18 @@ def test_who_falls_stays_away_or_does_not_end_makes_a_run_unclean(tmp_path: Path
             "events": events(tmp_path),
         }
         report = Report(tmp_path, verdict)
+        assert report.broken
         assert not report.clean
         assert not report.as_json["clean"]
         assert any(line.startswith(f"{what.upper()} node-1") for line in report.lines())
+
+
+def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("")
+    verdict = {"clean": False, "violations": 0, "events": events(tmp_path)}
+    assert (Report(tmp_path, verdict).clean, Report(tmp_path, verdict).broken) == (False, False)
+    verdict["violations"] = 1
+    assert Report(tmp_path, verdict).broken
 
 
 def test_the_command_that_replays_a_run_has_what_is_not_usual() -> None:

@@ -111,9 +111,12 @@ def torture(
     else:
         for line in report.lines():
             say(line)
-    if not report.clean:
+    if report.broken:
         complain(f"not clean: everything is in {where}")
         raise typer.Exit(ExitCode.FINDING)
+    if not report.clean:
+        complain(f"no verdict, because not everything was checked: everything is in {where}")
+        raise typer.Exit(ExitCode.UNAVAILABLE)
     if folder is None:
         shutil.rmtree(where, ignore_errors=True)
 

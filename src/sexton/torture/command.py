@@ -78,9 +78,14 @@ class Report:
 
     @property
     def clean(self) -> bool:
+        """Everything was checked as well."""
+        return bool(self.verdict["clean"]) and not self.broken
+
+    @property
+    def broken(self) -> bool:
+        """A promise was, or somebody did what nobody may: not only something left unchecked."""
         events = self.verdict["events"]
-        fine = self.verdict["clean"] and not any(events[each] for each in FINDINGS)
-        return bool(fine)
+        return bool(self.verdict["violations"]) or any(events[each] for each in FINDINGS)
 
     @property
     def as_json(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ async def _check(folder: Path) -> bytes:
         stdout=asyncio.subprocess.PIPE,
     )
     said, _ = await checking.communicate()
-    if checking.returncode not in (0, 1):
+    if checking.returncode not in (0, 1, 3) or not said:
         raise NoVerdict(f"the checker ended with {checking.returncode}; {folder} is kept")
     return said
 
