@@ -13,6 +13,8 @@ from sexton.store.connection import Address
 from sexton.store.migrations import migrate
 from sexton.torture.guest import DROP, ROLE, SCHEMAS, SCRATCH, guest
 
+from ..support.postgres import Postgres
+
 PROCESSES = 9
 OLGA = "torture_olga"
 
@@ -99,6 +101,24 @@ async def test_a_role_that_was_there_before_a_run_is_there_after_it(database_url
             await connection.execute(f"drop role {ROLE}")
 
 
+async def test_what_is_left_on_a_server_that_went_away_is_told_at_once(
+    own_server: Postgres,
+) -> None:
+    await asyncio.to_thread(own_server.create_database, "scratch")
+    url = own_server.url("scratch")
+    async with guest(url, PROCESSES) as there:
+        await make_all(url)
+        await asyncio.to_thread(own_server.stop, "immediate")
+    first, *others = there.left_behind
+    assert first.startswith(f"{DROP[0]};  -- Unavailable: cannot reach PostgreSQL")
+    assert others == [f"{DROP[1]};", f"drop role if exists {ROLE};"]
+    await asyncio.to_thread(own_server.start)
+    async with admin(url) as connection:
+        for statement in there.left_behind:
+            await connection.execute(statement)
+    assert await left(url) == ([], False)
+
+
 async def test_what_could_not_be_taken_away_is_told_and_is_no_error(database_url: str) -> None:
     async with olga(database_url) as connection:
         await connection.execute(f"create role {ROLE} nologin noinherit")
@@ -114,18 +134,53 @@ async def test_what_could_not_be_taken_away_is_told_and_is_no_error(database_url
             await connection.execute(f"drop role {ROLE}")
 
 
-async def test_a_user_without_rights_is_told_which_to_ask_for(database_url: str) -> None:
+async def test_a_user_without_rights_is_told_once_of_all_that_are_missing(
+    database_url: str,
+) -> None:
     async with olga(database_url) as connection:
-        for _ in range(2):
-            with pytest.raises(ConfigurationError, match="not enough rights") as refused:
-                async with guest(as_olga(database_url), PROCESSES):
-                    pass
-            await connection.execute(str(refused.value).partition("\n")[2])
+        with pytest.raises(ConfigurationError, match="owns it and may make roles") as refused:
+            async with guest(as_olga(database_url), PROCESSES):
+                pass
+        await connection.execute(str(refused.value).partition("\n")[2])
         try:
             async with guest(as_olga(database_url), PROCESSES):
                 pass
         finally:
             await connection.execute(f"drop role {ROLE}")
+
+
+async def test_a_user_who_may_not_assume_a_role_that_is_there_is_told_so(
+    database_url: str,
+) -> None:
+    async with olga(database_url) as connection:
+        await connection.execute(f"create role {ROLE} nologin noinherit")
+        try:
+            database = await connection.fetchval("select quote_ident(current_database())")
+            await connection.execute(f"grant create on database {database} to {OLGA}")
+            with pytest.raises(ConfigurationError, match="not enough rights") as refused:
+                async with guest(as_olga(database_url), PROCESSES):
+                    pass
+            assert str(refused.value).splitlines()[1:] == [f"    grant {ROLE} to {OLGA};"]
+        finally:
+            await connection.execute(f"drop role {ROLE}")
+
+
+@pytest.mark.parametrize("of", ["role", "database"])
+async def test_a_user_who_may_have_too_few_connections_is_refused_before_the_run(
+    database_url: str, of: str
+) -> None:
+    async with olga(database_url) as connection:
+        await connection.execute(f"alter role {OLGA} createrole")
+        database = await connection.fetchval("select quote_ident(current_database())")
+        await connection.execute(f"grant create on database {database} to {OLGA}")
+        whose = OLGA if of == "role" else database
+        await connection.execute(f"alter {of} {whose} connection limit 10")
+        with pytest.raises(ConfigurationError, match=r"has \d connections left for that user"):
+            async with guest(as_olga(database_url), PROCESSES):
+                pass
+        await connection.execute(f"alter {of} {whose} connection limit 60")
+        async with guest(as_olga(database_url), PROCESSES) as there:
+            assert 2 <= int(there.env["SEXTON_POOL_SIZE"]) <= 10
 
 
 async def test_the_next_run_need_not_wait_for_the_server_to_forget_the_one_before(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
-from sexton.errors import ConfigurationError, SextonError
+from sexton.errors import ConfigurationError, SextonError, Unavailable
 from sexton.store.connection import Address, connect, say
 from sexton.torture.stand.errors import AWAY
 from sexton.torture.stand.server import NAME
@@ -25,18 +25,25 @@ select
     array(select nspname::text from pg_namespace where nspname = any($1) order by 1) as taken,
     has_database_privilege(current_database(), 'create') as may_create,
     exists (select from pg_roles where rolname = $2) as has_role,
+    (select pg_has_role(current_user, oid, 'member') from pg_roles where rolname = $2) as is_member,
     rolsuper or rolcreaterole as may_make_roles,
     quote_ident(rolname) as me,
-    quote_ident(current_database()) as here,
-    current_setting('max_connections')::int
-        - current_setting('superuser_reserved_connections')::int
-        - (select sum(numbackends)::int from pg_stat_database) as free
-from pg_roles
-where rolname = current_user
+    quote_ident(datname) as here,
+    least(
+        current_setting('max_connections')::int
+            - current_setting('superuser_reserved_connections')::int
+            - coalesce(current_setting('reserved_connections', true), '0')::int
+            - (select sum(numbackends)::int from pg_stat_database),
+        case when rolconnlimit >= 0 and not rolsuper then rolconnlimit
+            - (select count(*)::int from pg_stat_activity where usesysid = pg_roles.oid) end,
+        case when datconnlimit >= 0 and not rolsuper then datconnlimit
+            - (select numbackends from pg_stat_database where datid = pg_database.oid) end
+    ) as free
+from pg_roles, pg_database
+where rolname = current_user and datname = current_database()
 """
 _TAKE = "select pg_try_advisory_lock(hashtextextended($1, 0))"
 _GIVE_BACK = "select pg_advisory_unlock_all()"
-_MAY_ASSUME = "select pg_has_role(current_user, $1, 'member')"
 
 
 @dataclass(slots=True)
@@ -56,8 +63,6 @@ async def guest(url: str, processes: int) -> AsyncIterator[Guest]:
             raise ConfigurationError("there is a run in that database: wait until it is over")
         found = await connection.fetchrow(_LOOK, list(SCHEMAS), ROLE)
         _demand(found)
-        if found["has_role"] and not await connection.fetchval(_MAY_ASSUME, ROLE):
-            raise _cannot(f"grant {ROLE} to {found['me']}", "may make roles")
         there = Guest({"SEXTON_POOL_SIZE": str(_pool(found["free"], processes))})
         try:
             yield there
@@ -96,19 +101,22 @@ def _demand(found: asyncpg.Record) -> None:
             f"that database has a schema {found['taken'][0]!r} already: give a scratch database, "
             f"or if a run was killed there{drop}"
         )
+    lacking: list[str] = []
+    who: list[str] = []
     if not found["may_create"]:
-        raise _cannot(f"grant create on database {found['here']} to {found['me']}", "owns it")
-    if not (found["has_role"] or found["may_make_roles"]):
-        raise _cannot(
-            f"create role {ROLE} nologin noinherit; grant {ROLE} to {found['me']}",
-            "may make roles",
+        lacking.append(f"grant create on database {found['here']} to {found['me']}")
+        who.append("owns it")
+    if not (found["is_member"] if found["has_role"] else found["may_make_roles"]):
+        if not found["has_role"]:
+            lacking.append(f"create role {ROLE} nologin noinherit")
+        lacking.append(f"grant {ROLE} to {found['me']}")
+        who.append("may make roles")
+    if lacking:
+        grants = "".join(f"\n    {statement};" for statement in lacking)
+        raise ConfigurationError(
+            "the user of that URL has not enough rights: run as somebody who "
+            f"{' and '.join(who)}{grants}"
         )
-
-
-def _cannot(statement: str, who: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the user of that URL has not enough rights: run as somebody who {who}\n    {statement};"
-    )
 
 
 def _pool(free: int, processes: int) -> int:
@@ -117,24 +125,33 @@ def _pool(free: int, processes: int) -> int:
     if most < _POOL_LEAST:
         wanted = processes * (_POOL_LEAST + _BESIDE) + _RIG
         raise ConfigurationError(
-            f"that server has {free} connections left, and a run wants {wanted} at least: set "
-            "max_connections higher, or take fewer with --nodes, --workers and --apis"
+            f"that server has {free} connections left for that user in that database, and a run "
+            f"wants {wanted} at least: set max_connections higher, or the connection limit of the "
+            "one or the other, or take fewer with --nodes, --workers and --apis"
         )
     return min(_POOL_MOST, most)
 
 
 async def _leave(url: str, *, with_role: bool) -> list[str]:
     """Never an error of its own: a verdict is worth more. What is left is told."""
+    statements = [*DROP, *([f"drop role if exists {ROLE}"] if with_role else [])]
     left = []
-    for statement in (*DROP, *([f"drop role if exists {ROLE}"] if with_role else [])):
+    for nth, statement in enumerate(statements, 1):
         try:
-            connection = await connect(Address(plain(url), patience=_PATIENCE), engine=False)
-            try:
-                await connection.execute(statement, timeout=2 * _PATIENCE)
-            finally:
-                connection.terminate()
+            await _execute(url, statement)
         except asyncpg.DependentObjectsStillExistError:
             pass  # a run in another database of that server uses the role
         except (SextonError, *AWAY) as error:
             left.append(f"{statement};  -- {say(error)}")
+            if isinstance(error, Unavailable):  # and would be for the others, one after the other
+                left += [f"{each};" for each in statements[nth:]]
+                break
     return left
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await connect(Address(plain(url), patience=_PATIENCE), engine=False)
+    try:
+        await connection.execute(statement, timeout=2 * _PATIENCE)
+    finally:
+        connection.terminate()
