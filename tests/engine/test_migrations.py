@@ -372,7 +372,7 @@ async def test_nothing_of_another_name_is_left_in_a_renamed_installation(empty: 
     for text in [row["prosrc"] for row in sources] + [row[0] for row in defaults]:
         assert not re.search(r"\bsexton\b", text), text
     for name in sql.names():
-        text = re.sub(r"--.*", "", sql.statement(name, "other"))
+        text = re.sub(r"(?m)^ *--.*", "", sql.statement(name, "other"))
         assert not re.search(r"\bsexton\b", text), name
 
 

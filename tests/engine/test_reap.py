@@ -5,13 +5,16 @@ from datetime import timedelta
 
 import asyncpg
 import psycopg
+import pytest
 
 from sexton import sql
 from sexton.domain.job import AGEING, PRIORITIES
 from sexton.domain.transitions import Settlement
 from sexton.flow import prune, reap
 from sexton.flow.meters import Tally
+from sexton.store import Borrowed
 from sexton.store.connection import Address
+from sexton.store.foreign import run_async, succeed_call
 from sexton.store.jobs import Orphan
 
 from ..support.hands import hands
@@ -169,6 +172,42 @@ async def test_a_claim_whose_worker_vanished_in_the_middle_of_it_is_undone(
             while not (claims := await worker.claim()):
                 pass
             assert [claim.id for claim in claims] == [job.id]
+        assert await application.fetchval("select 1") == 1
+        await application.close()
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a transaction of ours", "settle_in"])
+async def test_a_worker_that_stands_still_between_its_settlement_and_the_commit_loses_the_job(
+    address: Address, database_url: str, own: bool
+) -> None:
+    """Its session has the job locked: nobody could run it again for as long as that takes."""
+    async with hands(address) as still, hands(address) as worker:
+        job = await worker.enqueue()
+        [claim] = await still.claim()
+        application = await asyncpg.connect(database_url)
+        await application.execute("begin; select sexton.enqueue('t')")
+        settling = await asyncpg.connect(database_url)
+        await settling.execute("begin")
+        if own:
+            success = (claim.id, claim.fence, Settlement("succeeded", "succeeded"))
+            assert await worker.store.over(Borrowed(settling)).jobs.settle([success])
+        else:
+            call = succeed_call("sexton", claim.id, claim.fence, None, None)
+            assert await run_async(settling, call) == (True,)
+        await worker.rows(
+            "update sexton.worker set lease_until = now() - interval '1 h', lease_for = '0 s' "
+            "where id = $1",
+            still.worker,
+        )
+        assert await reap.run_once(worker.store) == 0
+        assert await worker.store.cluster.evict(3600) == []
+        assert len(await worker.store.cluster.evict(0, 0)) == 1
+        while not await reap.run_once(worker.store):
+            pass
+        [again] = await worker.claim()
+        assert (again.id, again.attempt) == (job.id, 2)
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await settling.execute("commit")
         assert await application.fetchval("select 1") == 1
         await application.close()
 

@@ -4,7 +4,8 @@
 -- $1 not for longer than (s)  $2 the same, where applications may have a part in it
 -- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes. What is
 -- due may be locked by a person too, however long that takes: so only if our own statement was the last.
--- Jobs are enqueued by our statements in transactions of applications: there only one that never ended.
+-- Jobs are enqueued by our statements in transactions of applications: there only one that never ended, or
+-- that settled a job, after which there is nothing left to do but to commit.
 -- Locks are not looked at before somebody has been silent for so long, and then once.
 with held as materialized (
     select pg_locks.pid, pg_locks.relation::regclass as relation
@@ -32,10 +33,12 @@ where activity.pid <> pg_backend_pid()
             where held.relation in (
                 'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass)))
         or activity.state_change < clock_timestamp() - $2::double precision * interval '1 second'
-        and starts_with(activity.query, '-- sexton.')
+        and activity.query like '-- sexton.%'
         and (
             activity.pid = any (array(
                 select held.pid from held where held.relation = 'sexton.due'::regclass))
-            or activity.state = 'active' and activity.pid = any (array(
+            or (activity.state = 'active'
+                or activity.query like any (array['-- sexton.settle%', '-- sexton.succeed%']))
+            and activity.pid = any (array(
                 select held.pid from held
                 where held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))

@@ -27,6 +27,7 @@ class FunctionCall:
 
     function: str
     arguments: dict[str, tuple[Any, str]]
+    named: bool = False  # in front, as our own statements are: whoever stops at it may be evicted
 
     def text(self, style: Literal["$", "%", ":"]) -> str:
         placeholders = {"$": "${n}", "%": "%({name})s", ":": ":{name}"}
@@ -35,7 +36,8 @@ class FunctionCall:
             f"as {_SENT_AS.get(kind, kind)}) as {kind})"
             for n, (name, (_, kind)) in enumerate(self.arguments.items(), 1)
         )
-        return f"select * from {self.function}({given})"  # noqa: S608 - names and types are ours
+        name = f"-- {self.function}\n" if self.named else ""
+        return f"{name}select * from {self.function}({given})"  # noqa: S608 - names and types are ours
 
     def values(self) -> dict[str, Any]:
         return {name: value for name, (value, _) in self.arguments.items()}
@@ -74,6 +76,7 @@ def succeed_call(
             "the_result": (result, "jsonb"),
             "the_now": (now, "timestamptz"),
         },
+        named=True,
     )
 
 
