@@ -315,6 +315,25 @@ async def test_a_node_that_vanished_while_it_renewed_does_not_keep_its_partition
         assert await was_ended(vanished)
 
 
+async def test_the_only_node_ends_a_session_of_its_own_that_vanished_while_it_renewed(
+    address: Address,
+) -> None:
+    """Its row is locked, so it cannot renew by another connection, and nobody else is there."""
+    async with table(address, 1.0) as cluster:
+        seat = cluster.join()
+        await cluster.settled(seat)
+        owned = seat.member.owned
+        assert owned is not None
+        vanished = await asyncpg.connect(address.url)
+        await vanished.execute("begin")
+        await vanished.fetch(
+            "select epoch from sexton.heartbeat($1, 0, 0, null, 256, null)", owned.node
+        )
+        await until(lambda: seat.member.owned is None)
+        await cluster.settled(seat)
+        assert await was_ended(vanished)
+
+
 async def test_a_loop_that_is_busy_for_more_than_a_lease_keeps_its_place(
     address: Address,
 ) -> None:

@@ -25,7 +25,7 @@ from sexton.cluster.zones import edition
 from sexton.domain.lease import Lease
 from sexton.store import Line, Store
 from sexton.store.cluster import Beat, Cluster
-from sexton.store.connection import Address, is_transient, say
+from sexton.store.connection import Address, is_lost, is_transient, say
 from sexton.store.listen import Listener
 from sexton.store.pause import Backoff, wait
 
@@ -195,6 +195,7 @@ class Member:
                 beat = await cluster.heartbeat(node, self.clock.skew, *self._reported())
             except Exception as error:
                 self._failed(error)
+                await self._held_up(cluster, error)
                 delay = backoff.next()
                 continue
             backoff.clear()
@@ -247,6 +248,13 @@ class Member:
         if not beat.leads and beat.leader_for <= 0:
             return await cluster.elect(node)
         return False
+
+    async def _held_up(self, cluster: Cluster, error: Exception) -> None:
+        """A session of ours that fell silent in a heartbeat has our own row locked: if nobody else
+        lives, it is for us to end it."""
+        waited = not is_lost(error) or isinstance(error.__cause__, TimeoutError)
+        if waited and self.owned is None and time.monotonic() >= self._evict_at:
+            await self._evict(cluster)
 
     async def _evict(self, cluster: Cluster) -> None:
         """Nothing of ours is locked for longer than a statement takes, unless by accident."""
