@@ -1,22 +1,25 @@
 """Crash points: a sample of them passes, and what judges them can say no."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from importlib import resources
+from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
 
-from sexton import sql
+from sexton import Sexton, sql
 from sexton.torture.crash import sweep as module
 from sexton.torture.crash.__main__ import main
 from sexton.torture.crash.places import Seen, end_of, missing
 from sexton.torture.crash.point import WAYS, Point, Verdict
 from sexton.torture.crash.site import Site
-from sexton.torture.crash.stage import TooLate
-from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, Step
+from sexton.torture.crash.stage import Stage, TooLate
+from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, VICTIM, Step
 from sexton.torture.crash.sweep import Choice, Sweep, as_json, report, sweep
 from sexton.torture.crash.verify import invariants
 from sexton.torture.proxy import Tripped
@@ -28,6 +31,7 @@ GROUPS = [
     ["claim", "limit", "renew", "settle"],
     ["answer", "transaction", "retry", "reap"],
     ["handover", "takeover", "balance", "replace"],
+    ["leave", "withdraw"],
 ]
 
 # For each invariant: a state that it must not accept.
@@ -133,6 +137,26 @@ def test_every_point_belongs_to_one_of_the_samples() -> None:
 
 def test_every_step_is_tried() -> None:
     assert sorted(step for group in GROUPS for step in group) == sorted(STEPS)
+
+
+def test_an_attempt_of_the_victims_own_is_no_rescue(tmp_path: Path) -> None:
+    """As when it tries again what failed, and is cut off then: somebody else has to go on."""
+    site = cast(Site, None)
+    there = Stage(site, "point", tmp_path, cast(asyncpg.Connection, None), cast(Sexton, None))
+
+    def begin(job: int, by: str) -> None:
+        with there.effects_file.open("a") as file:
+            file.write(json.dumps({"event": "begin", "job": job, "by": by}) + "\n")
+
+    begin(1, VICTIM)
+    begin(1, VICTIM)
+    assert there.overtaken(0)
+    assert not there.overtaken(0, VICTIM)
+    assert not there.overtaken(2), "that was before the cut"
+    begin(2, "substitute")
+    assert not there.overtaken(2, VICTIM), "that is another job"
+    begin(1, "substitute")
+    assert there.overtaken(2, VICTIM)
 
 
 def swept(passed: int, missed: int, *more: Verdict, steps: Sequence[str] = ("fire",)) -> Sweep:

@@ -46,7 +46,7 @@ def main() -> int:
         return 0 if found.well else 1
     for verdict in found.failed:
         _say(report(verdict, brief=not given.quiet))
-    _say(f"{found.table()}, {time.monotonic() - began:.0f} s")
+    _say(f"{found.table()}\n{time.monotonic() - began:.0f} s")
     return 0 if found.well else 1
 
 

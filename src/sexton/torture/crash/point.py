@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sexton.store.cluster import THINKING
 from sexton.torture.crash.places import end_of, missing
 from sexton.torture.crash.site import Site
 from sexton.torture.crash.stage import LEASE, OWNED, WITHIN, Stage, TooLate, stage
@@ -29,9 +30,9 @@ LONGEST = 120.0
 # are waited for.
 AFTERWARDS = 5.0
 # Silence ends when somebody else is at it, or through with it, so that what comes late meets what
-# came instead. After so long it ends in any case, since a statement that has begun may keep its
-# job locked while its client is silent; but a node that is cut off must be replaced.
-SILENT_FOR = 4 * LEASE
+# came instead. A statement that has begun keeps its job locked until its session is ended, and who
+# does that waits for so long at least; the rest is for leases and for busy machines.
+GO_ON_WITHIN = THINKING + WITHIN
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class Verdict:
     wrong: tuple[str, ...]
     seconds: float
     said: str = ""
-    stuck: bool = False  # nobody could go on before the network was back
     tries: int = 1
 
     @property
@@ -115,7 +115,6 @@ async def run(site: Site, step: Step, point: Point) -> Verdict:
     message: Tripped | None = None
     wrong: list[str] = []
     said = ""
-    replaced = True
     async with stage(site) as there:
         try:
             async with asyncio.timeout(LONGEST):
@@ -127,14 +126,13 @@ async def run(site: Site, step: Step, point: Point) -> Verdict:
             async with asyncio.timeout(LONGEST):
                 message = await _cut(there, step, point)
                 if message is not None:
-                    replaced = await _recover(there, step, point.way)
+                    await _recover(there, step, point.way)
                     wrong = await violations(there)
         except (TooLate, TimeoutError) as error:
             wrong = [str(error) or f"not over within {LONGEST:g} s", *await violations(there)]
         if wrong:
             said = there.said()
-    seconds = time.monotonic() - began
-    return Verdict(point, message, tuple(wrong), seconds, said, stuck=not replaced)
+    return Verdict(point, message, tuple(wrong), time.monotonic() - began, said)
 
 
 async def _cut(there: Stage, step: Step, point: Point) -> Tripped | None:
@@ -161,10 +159,10 @@ async def _cut(there: Stage, step: Step, point: Point) -> Tripped | None:
     return proxies.has_tripped(proxy)
 
 
-async def _recover(there: Stage, step: Step, way: str) -> bool:
-    """Until everything is well again; whether somebody went on before the network was back."""
+async def _recover(there: Stage, step: Step, way: str) -> None:
+    """Until everything is well again; somebody must have gone on before the network is back."""
     proxies, proxy = there.site.proxies, there.proxy(VICTIM)
-    replaced = True
+    before, but = len(there.effects()), None if way == "silence" else VICTIM
     if way == "kill":
         there.kill(VICTIM)
         await there.until("its connections are closed", lambda: _closed(there, proxy))
@@ -178,13 +176,11 @@ async def _recover(there: Stage, step: Step, way: str) -> bool:
             await there.start("substitute", step.role, wait=False)
 
     async def overtaken_or_over() -> bool:
-        return await there.overtaken() or await step.done(there)
+        return there.overtaken(before, but) or await step.done(there)
 
     if way in ("blackhole", "silence", "stop"):
-        demanded = way in ("blackhole", "stop") and step.role == "node"
-        replaced = await there.wait(overtaken_or_over, WITHIN if demanded else SILENT_FOR)
-        if demanded and not replaced:
-            raise TooLate(f"nobody went on in its place within {WITHIN:g} s")
+        if not await there.wait(overtaken_or_over, GO_ON_WITHIN):
+            raise TooLate(f"nobody went on in its place within {GO_ON_WITHIN:g} s")
         since = await there.sql.fetchval("select clock_timestamp()")
         if way == "stop":
             there.go_on(VICTIM)
@@ -199,7 +195,6 @@ async def _recover(there: Stage, step: Step, way: str) -> bool:
     if step.role == "node":
         await there.until("everything is owned", lambda: _owned(there), LEASE + WITHIN)
     await there.until_quiet()
-    return replaced
 
 
 async def _gone(there: Stage) -> bool:

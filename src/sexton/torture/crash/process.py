@@ -26,7 +26,7 @@ def run(role: str, told: dict[str, Any]) -> None:
             del os.environ[name]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     stray.EVERY = STRAYS_EVERY
-    app = make(Log(told["effects"]), **told["settings"])
+    app = make(Log(told["effects"], told["name"]), **told["settings"])
     try:
         import uvloop
     except ImportError:

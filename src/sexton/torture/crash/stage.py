@@ -250,10 +250,15 @@ class Stage:
     async def until_owned(self, nodes: int) -> None:
         await self.until_so(f"{nodes} nodes own everything, evenly", OWNED, nodes)
 
-    async def overtaken(self) -> bool:
-        """Somebody is at an attempt of a job that had begun before."""
-        begun = [each["job"] for each in self.effects() if each["event"] == "begin"]
-        return len(set(begun)) < len(begun)
+    def overtaken(self, before: int, but: str | None = None) -> bool:
+        """After so many events somebody, but not this one, is at a job that had begun before."""
+        begun = set()
+        for number, each in enumerate(self.effects()):
+            if each["event"] == "begin":
+                if number >= before and each["job"] in begun and each["by"] != but:
+                    return True
+                begun.add(each["job"])
+        return False
 
     async def ended(self) -> bool:
         """Every job that is expected has."""

@@ -12,7 +12,7 @@ from sexton.torture.proxy import shortened
 VICTIM = "victim"
 STANDBY = "standby"
 INSERT = "insert into crash"
-SUCCEED = "select * from sexton.succeed"
+SUCCEED = "succeed"  # in the task's own transaction, and no statement of ours
 REPLACE = ("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out")
 TRANSACTIONS = {"BEGIN": 2, INSERT: 2, "settle": 1, SUCCEED: 1, "COMMIT": 2}
 ENOUGH = 60  # characters tell every statement from the others
@@ -41,7 +41,9 @@ class Step:
         """As the proxy sees them: statements of ours are named by their files."""
         names = set(sql.names())
         return tuple(
-            shortened(sql.statement(each, "sexton"))[:ENOUGH] if each in names else each
+            shortened(sql.statement(each, "sexton"))[:ENOUGH]
+            if each in names
+            else each.replace(SUCCEED, f"-- sexton.{SUCCEED} ")
             for each in self.needs
         )
 
@@ -119,6 +121,25 @@ async def _an_orphan(stage: Stage) -> None:
     )
 
 
+async def _a_hanging_job(stage: Stage) -> None:
+    """Until the victim is told to leave; somebody else can do it."""
+    await _a_worker(stage)
+    await stage.enqueue(("hangs", {"at": VICTIM}, "a key"))
+    await stage.until_begun()
+    await stage.start(STANDBY, "worker")
+    await stage.until_idle(STANDBY)
+
+
+async def _leave(stage: Stage) -> None:
+    stage.term(VICTIM)
+
+
+async def _ended_and_gone(stage: Stage) -> bool:
+    return await stage.ended() and not await stage.so(
+        "select exists (select from sexton.worker where name = $1 and gone_at is null)", VICTIM
+    )
+
+
 # ── schedules ───────────────────────────────────────────────────────────────
 
 
@@ -184,7 +205,7 @@ async def _two_nodes(stage: Stage) -> None:
     await stage.until_owned(2)
 
 
-async def _leave(stage: Stage) -> None:
+async def _hand_over(stage: Stage) -> None:
     await stage.schedule(0.1, 4)
     stage.term(VICTIM)
 
@@ -256,7 +277,18 @@ STEPS = {
             *(_an_orphan, _nothing, _ended),
         ),
         Step(
-            *("handover", "node", _once("roster", "assign"), _two_nodes, _leave, _fired_and_owned),
+            *("leave", "worker", _once("settle", "leave")),
+            *(_a_hanging_job, _leave, _ended_and_gone),
+            leaves=True,
+        ),
+        Step(
+            *("handover", "node", _once("roster", "assign")),
+            *(_two_nodes, _hand_over, _fired_and_owned),
+            leaves=True,
+        ),
+        Step(
+            *("withdraw", "node", _once("roster", "assign")),
+            *(_a_second_in_command, _hand_over, _fired_and_owned),
             leaves=True,
         ),
         Step(

@@ -18,6 +18,10 @@ LOOKS = 6
 LOOKS_AGAIN = 3  # where the scene was not set in time, or something was over too soon
 TRIES = 10  # of a point that is not reached: a step may do without that message this time
 SEVERAL = 3
+CUT = (
+    "cut: each message of the connections that carry what a step is about, from the first mention "
+    "of that until all of it is exchanged;\nnot cut: what they say before, and other connections"
+)
 T = TypeVar("T")
 
 
@@ -98,16 +102,15 @@ class Sweep:
         total = "".join(f"{self._cell(None, [way]):>20}" for way in ways)
         lines.append(f"{'all':<12}{sum(map(len, self.seen.values())):>9}{total}")
         passed = sum(each.passed for each in self.verdicts)
-        stuck = sum(each.stuck for each in self.verdicts)
         lines += [f"not reached: {_missed(each)}" for each in self.missed if self._is_always(each)]
         lines += self._sometimes()
         lines += [f"no point of {step} has passed" for step in self.unproved]
         lines += [f"{step} was never cut at {place}" for step, place in self.uncut]
         lines.append(
             f"{len(self.verdicts)} points: {passed} passed, {len(self.failed)} failed, "
-            f"{len(self.missed)} not reached; {stuck} of those that passed waited for the network "
-            "to be back"
+            f"{len(self.missed)} not reached"
         )
+        lines.append(CUT)
         return "\n".join(lines)
 
     def _sometimes(self) -> list[str]:
@@ -230,10 +233,7 @@ def _exchange(verdict: Verdict) -> tuple[str, str]:
 
 def _line(verdict: Verdict, number: int, total: int) -> str:
     outcome = "passed" if verdict.passed else "FAILED" if verdict.wrong else "not reached"
-    return (
-        f"{number}/{total} {_named(verdict)}: {outcome} "
-        f"{verdict.seconds:.1f} s{' (waited for the network)' if verdict.stuck else ''}"
-    )
+    return f"{number}/{total} {_named(verdict)}: {outcome} {verdict.seconds:.1f} s"
 
 
 def report(verdict: Verdict, *, brief: bool = False) -> str:

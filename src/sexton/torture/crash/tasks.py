@@ -13,14 +13,18 @@ import asyncpg
 from sexton import Job, Retry, Sexton
 
 AGAIN = 0.4  # what comes late of an attempt shall meet the next one, and not its end
+HANG = 3600.0
 QUICK = Retry(max_attempts=20, base=0.02, cap=0.1)
+# Who waits for an answer that does not come is tried again after this (s).
+TIMEOUT = 5.0
 EFFECT = "insert into crash.effect (job_id, fence) values ($1, $2)"
 
 
 class Log:
     """One line an event, written whole before the task goes on."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: str = "") -> None:
+        self.name = name
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     @contextlib.asynccontextmanager
@@ -38,7 +42,7 @@ class Log:
 
     def _say(self, event: str, job: Job) -> None:
         said = {"at": time.time(), "event": event, "job": job.id, "fence": job.fence}
-        os.write(self._file, json.dumps(said).encode() + b"\n")
+        os.write(self._file, json.dumps(said | {"by": self.name}).encode() + b"\n")
 
 
 def make(log: Log, **settings: Any) -> Sexton:
@@ -61,18 +65,23 @@ def make(log: Log, **settings: Any) -> Sexton:
             await asyncio.sleep(seconds)
 
     @app.task(retry=QUICK)
+    async def hangs(job: Job, at: str) -> None:
+        async with log.of(job):
+            await asyncio.sleep(HANG if log.name == at else AGAIN)
+
+    @app.task(retry=QUICK)
     async def fails_once(job: Job) -> None:
         async with log.of(job):
             if job.attempt == 1:
                 await asyncio.sleep(0.1)
                 raise RuntimeError("as it should, the first time")
 
-    @app.task(retry=QUICK)
+    @app.task(retry=QUICK, timeout=TIMEOUT)
     async def writes(job: Job) -> None:
         async with log.of(job), job.transaction() as connection:
             await connection.execute(EFFECT, job.id, job.fence)
 
-    @app.task(retry=QUICK)
+    @app.task(retry=QUICK, timeout=TIMEOUT)
     async def carries(job: Job) -> None:
         connection = await asyncpg.connect(settings["database_url"])
         try:
