@@ -1,5 +1,7 @@
 """What was acknowledged and is not there, and what was refused and is."""
 
+from typing import Any
+
 from ..tampering import SECOND, Line, Tampered, found_by
 
 
@@ -337,3 +339,49 @@ def a_pause_before_anybody_asked_for_it(run: Tampered) -> None:
     ask, ack = _ask(run, "pause"), _ack(run, "pause")
     for line in (ask, ack):
         line["at"] += 60 * SECOND
+
+
+def _sent_again(run: Tampered, verb: str, **more: Any) -> Line:
+    """The enqueue of quick-3, under its key: as it was, or for something else; its answer."""
+    ask, ack = _enqueued(run, "quick-3")
+    body = {**ask["body"], "what": "enqueue", "idempotency_key": "k", **more}
+    answer = {**ack, "n": 999}
+    run.acks.extend([{**ask, "n": 999, "verb": verb, "again": ask["n"], "body": body}, answer])
+    return answer
+
+
+def _refused(answer: Line, error: str) -> None:
+    del answer["answer"]
+    answer |= {"event": "error", "error": f"Answered: {error}", "unsure": False}
+
+
+@found_by("acknowledged-survives")
+def another_answer_to_the_same_request(run: Tampered) -> None:
+    told: Line = {"jobs": [{"payload_id": "quick-3", "id": 1, "duplicate": False}]}
+    _sent_again(run, "echo", told=told)
+
+
+@found_by("acknowledged-survives")
+def the_same_request_is_refused_after_it_was_granted(run: Tampered) -> None:
+    _refused(_sent_again(run, "echo", told={}), "422: the key was used")
+
+
+@found_by("acknowledged-survives")
+def another_request_is_answered_with_what_the_first_was(run: Tampered) -> None:
+    _sent_again(run, "reuse", jobs=[])
+
+
+@found_by("acknowledged-survives")
+def another_request_is_refused_for_the_wrong_reason(run: Tampered) -> None:
+    _refused(_sent_again(run, "reuse", jobs=[]), "404: no such job")
+
+
+@found_by("acknowledged-survives")
+def another_request_is_refused_and_done(run: Tampered) -> None:
+    """Its job is one that nobody else asked for."""
+    answer = _sent_again(run, "reuse")
+    ask, ack = _enqueued(run, "quick-3")
+    run.acks[-2].pop("again")
+    run.acks.remove(ask)
+    run.acks.remove(ack)
+    _refused(answer, "422: the key was used")

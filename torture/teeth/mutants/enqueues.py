@@ -48,4 +48,27 @@ MUTANTS = (
             ),
         ],
     ),
+    Mutant(
+        "an Idempotency-Key that stands for any body",
+        "Knows a request by its method and path: who would take a key for something else?",
+        [
+            Change(
+                "api/call.py",
+                'scope["method"].encode(), path, scope["query_string"], body)',
+                'scope["method"].encode(), path, scope["query_string"])',
+            )
+        ],
+    ),
+    Mutant(
+        "an answer that is not kept",
+        "Takes the Idempotency-Key with the change, and forgets to write down what was answered.",
+        [
+            Change(
+                "api/call.py",
+                "                idempotency.keep(desk, key, made)\n",
+                "                pass\n",
+            )
+        ],
+        begins=60,
+    ),
 )

@@ -10,6 +10,7 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.repeats import ECHO, REUSE, Repeats
 from sexton.torture.check.things import Schedule
 from sexton.torture.check.unasked import Unasked
 
@@ -31,6 +32,7 @@ class AcknowledgedSurvives(Invariant):
         self._backfills: dict[int, Line] = {}
         self._past = Backfills(evidence)
         self._unasked = Unasked(self._apart)
+        self._repeats = Repeats()
         self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
             "add": self._says,
             "update": self._says,
@@ -79,6 +81,9 @@ class AcknowledgedSurvives(Invariant):
                 self._enqueue(ask, by_payload, asked)
                 continue
             schedule = by_name.get((self._tenant(ask), ask.subject))
+            if ask.verb in (ECHO, REUSE):
+                self._repeated(ask, by_payload, None if schedule is None else schedule.id)
+                continue
             if schedule is not None:
                 self._unasked.hear(ask, schedule)
                 if ask.verb in self._requests:
@@ -90,6 +95,8 @@ class AcknowledgedSurvives(Invariant):
                 jobs = by_payload[payload]
                 what = f"{payload!r} was asked for {most} times, and made jobs {jobs}"
                 self.violated(what, self.world.jobs[jobs[-1]].created, job=jobs[-1])
+        if (wrong := self._repeats.silent()) is not None:
+            self.violated(wrong, self.world.ended)
         self._no_more_than_asked("trigger", self._triggered.values())
         rows = self._backfills.values()
         self._no_more_than_asked("backfill", [each["schedule"] for each in rows])
@@ -157,6 +164,16 @@ class AcknowledgedSurvives(Invariant):
     def _was_free(self, since: int, asked: int) -> bool:
         """Whether a key was nobody's any more when somebody asked for it."""
         return not self.evidence.may_be_unseen(since, asked - self._apart)
+
+    def _repeated(self, ask: Ask, made: dict[str, list[int]], schedule: int | None) -> None:
+        """Under a key that was used before."""
+        self.checked += 1
+        if (wrong := self._repeats.wrong(ask)) is not None:
+            what = f"{ask.verb} of {ask.body['what']} for {ask.tenant!r}: {wrong}"
+            self.violated(what, ask.answered_at or ask.at, schedule=schedule)
+        if ask.verb == REUSE and ask.again is None:
+            for each in ask.body.get("jobs", ()):
+                self._refused(ask, each["payload"]["id"], "its key was used", made)
 
     def _settled(self, ask: Ask) -> str | None:
         outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]

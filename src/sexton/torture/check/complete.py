@@ -6,6 +6,7 @@ from pathlib import Path
 from sexton.torture.check.evidence import SETTLES_IN, Evidence
 from sexton.torture.check.folder import SECOND, Folder
 from sexton.torture.check.invariant import Invariant
+from sexton.torture.check.repeats import REUSE, TAKEN
 from sexton.torture.check.tenants import TRESPASS, what_of
 
 # Of the database at the end, all as of one snapshot; and of the workload, from the beginning.
@@ -17,8 +18,8 @@ _WORKLOAD = ("calendars", "population", "tasks")
 # In a run so long everything that is asked for is granted now and then.
 LONG = 600
 VERBS = {
-    *("add", "backfill", "cancel_job", "cancel_schedule", "enqueue", "enqueue_many", "pause"),
-    *("redrive", "resume", "trigger", "update"),
+    *("add", "backfill", "cancel_job", "cancel_schedule", "echo", "enqueue", "enqueue_many"),
+    *("pause", "redrive", "resume", "trigger", "update"),
 }
 # How somebody is told that there is nothing of that name, or number.
 NOT_FOUND = "Answered: 404"
@@ -75,14 +76,19 @@ def _never(evidence: Evidence) -> Iterator[str]:
     granted: set[str] = set()
     refused: set[str] = set()
     not_found: set[str] = set()
+    taken = False
     for each in evidence.asks:
         if each.answer is not None:
             granted.add(each.verb)
+        elif each.verb == REUSE:
+            taken = taken or (each.error or "").startswith(TAKEN)
         elif each.verb == TRESPASS and each.refused and what_of(each) != "redrive":
             found = not_found if (each.error or "").startswith(NOT_FOUND) else refused
             found.add(what_of(each))
     if missing := sorted(VERBS - granted):
         yield f"{', '.join(missing)}: nobody was granted that, ever"
+    if not taken:
+        yield "keys that are used for something else: nobody was told that it was taken"
     if not not_found:
         yield "what is another tenant's: nobody was told that there is no such thing"
     elif otherwise := sorted(refused - not_found):

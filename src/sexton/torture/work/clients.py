@@ -9,20 +9,23 @@ acknowledgement log `body` is {"jobs": [{task, payload, key, …}], "idempotency
 error} instead, which were refused. A request that is sent again is an ask of its own with `again`,
 the number of the first: through the API under the same Idempotency-Key, which makes one job however
 often it is sent; otherwise only jobs with a key are asked for again, as each ask may make one.
+Through the API some are also sent again after they were answered, see `repeats`.
 """
 
 import argparse
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from sexton.torture.work.access import Access, Tenant
-from sexton.torture.work.api import Api
+from sexton.torture.work.api import Answered, Api
 from sexton.torture.work.asks import Asks, Request
 from sexton.torture.work.journal import process_name, run_folder
 from sexton.torture.work.mix import Mix, Wanted
 from sexton.torture.work.pace import Pace
+from sexton.torture.work.repeats import Other, Repeats
 from sexton.torture.work.ways import ApiWay, PythonWay, SqlWay, Way
 
 ROLES = ("python", "sql", "late", "api", "flood", "remote")
@@ -40,11 +43,14 @@ class Client:
         self._asks = asks
         self._mix = mix
         self._pace = pace
+        self._repeats = Repeats(asks, mix.random, pace)
         self._requests = 0
 
     async def run(self) -> None:
         names = sorted(self._access.tenants)
         while await self._pace.turn():
+            if await self._repeats.turn():
+                continue
             tenant = self._access.tenants[self._mix.tenant(names)]
             size = self._mix.random.randint(2, 12) if self._mix.random.random() < MANY else 1
             if isinstance(self._way, SqlWay):
@@ -67,22 +73,36 @@ class Client:
         again = self._way.name == "api" or all("key" in job.options for job in jobs)
         first: int | None = None
         rest = FIRST_REST
+        work = partial(self._enqueued, tenant, jobs)
         for _ in range(TRIES if again else 1):
-            asked = await self._asks.make(
-                Request(verb, self._way.name, tenant.name, None, body, first),
-                lambda: self._enqueued(tenant, jobs, key),
-            )
+            request = Request(verb, self._way.name, tenant.name, None, body, first)
+            asked = await self._asks.make(request, partial(work, key))
             if not asked.unsure:
-                return
+                break
             first = first or asked.n
             if not await self._pace.rest(rest):
                 return
             rest = min(2 * rest, LONGEST_REST)
+        made = (asked.answer or {}).get("jobs", ())
+        if self._way.name == "api" and all("id" in each for each in made):
+            self._repeats.keep(request, asked, key, work, partial(self._other, tenant, len(jobs)))
 
     async def _enqueued(
         self, tenant: Tenant, jobs: Sequence[Wanted], key: str
     ) -> dict[str, object]:
         return {"jobs": await self._way.enqueue(tenant, jobs, key)}
+
+    def _other(self, tenant: Tenant, size: int) -> Other:
+        """As many other jobs."""
+        jobs = self._mix.many(tenant.name, size)
+        return {"jobs": [job.line for job in jobs]}, partial(self._reused, tenant, jobs)
+
+    async def _reused(self, tenant: Tenant, jobs: Sequence[Wanted], key: str) -> dict[str, object]:
+        """Of many each is refused by itself."""
+        made = await self._way.enqueue(tenant, jobs, key)
+        if all("error" in each for each in made):
+            raise Answered(made[0]["error"], "each of them")
+        return {"jobs": made}
 
 
 async def run(role: str, seed: int, rate: float, urls: Sequence[str], burst: int) -> None:

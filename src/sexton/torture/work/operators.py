@@ -19,7 +19,8 @@ The subject is a schedule's name or a job's id. `rev` of a payload is the instan
 that made it say so. Answers are {version, state, since_us}, as the schedule stood after it; {job}
 for a trigger; {id} for a backfill; {jobs: [{id, revived}]} for a redrive; {ended} for a job, true:
 at once, false: its worker was asked to, null: it was over. Through the API a request without an
-answer is sent again under the same key, as an ask of its own with `again`.
+answer is sent again under the same key, as an ask of its own with `again`. Some are also sent again
+after they were answered, see `repeats`.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from sexton.torture.work.hands import ApiHand, Hand, PythonHand
 from sexton.torture.work.journal import process_name, read_all, run_folder
 from sexton.torture.work.pace import Pace
 from sexton.torture.work.population import MISFIRES, OVERLAPS
+from sexton.torture.work.repeats import Repeats, another
 from sexton.torture.work.rules import rephased
 from sexton.torture.work.subjects import Subject, shared_out
 from sexton.torture.work.trespass import Trespasses
@@ -86,10 +88,13 @@ class Operator:
         self._all = len(self._active)
         self._pace = pace
         self._trespasses = trespasses
+        self._repeats = Repeats(asks, random, pace)
         self._requests = 0
 
     async def run(self) -> None:
         while await self._pace.turn():
+            if await self._repeats.turn():
+                continue
             if self._trespasses is not None and self._random.random() < TRESPASSES:
                 await self._trespass(self._trespasses)
             else:
@@ -260,9 +265,13 @@ class Operator:
             asked = await self._asks.make(request, partial(work, sign))
             tries -= 1
             if not asked.unsure or tries == 0 or not await self._pace.rest(rest):
-                return asked
+                break
             first = first or asked.n
             rest = min(2 * rest, LONGEST_REST)
+        if self._hand.via == "api" and verb != "trespass":
+            other = partial(another, self._hand, verb, tenant, subject, body)
+            self._repeats.keep(request, asked, sign, work, other)
+        return asked
 
 
 async def run(via: str, seed: int, rate: float, urls: Sequence[str], nth: int, of: int) -> None:
