@@ -16,7 +16,8 @@ from sexton.observe import traces
 from sexton.settings import Settings
 from sexton.store import Borrowed, Clock, Held, Jobs, Pool, Store
 from sexton.store.connection import Address
-from sexton.store.foreign import driver_of, enqueue_call, run_async, run_sync
+from sexton.store.foreign import demands_schema, driver_of, enqueue_call, run_async, run_sync
+from sexton.store.migrations import MISSING, check
 from sexton.targets.task import Call
 
 log = logging.getLogger("sexton.enqueue")
@@ -44,6 +45,9 @@ class Client:
                 return enqueued
         except (asyncpg.DataError, OverflowError) as error:
             raise InvalidJob(f"task {job.task!r}: PostgreSQL cannot take this: {error}") from error
+        except MISSING:
+            await self.demand_current()
+            raise
 
     async def _enqueue(self, job: NewJob, connection: Any) -> Enqueued:
         if connection is not None:
@@ -69,20 +73,34 @@ class Client:
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
         """A task that this application does not declare: the database knows its queue."""
-        with traces.enqueued(job) as made:
-            if connection is not None:
-                enqueued = await self._enqueue_in(connection, job)
-            else:
-                call = enqueue_call(self.store.schema, job, self.store.now())
-                [row] = await self.pool.fetch(call.text("$"), *call.values().values())
-                enqueued = Enqueued(*row)
-            made(enqueued.id)
-            return enqueued
+        try:
+            with traces.enqueued(job) as made:
+                enqueued = await self._enqueue_named(job, connection)
+                made(enqueued.id)
+                return enqueued
+        except MISSING:
+            await self.demand_current()
+            raise
+
+    async def _enqueue_named(self, job: NewJob, connection: Any) -> Enqueued:
+        if connection is not None:
+            return await self._enqueue_in(connection, job)
+        call = enqueue_call(self.store.schema, job, self.store.now())
+        [row] = await self.pool.fetch(call.text("$"), *call.values().values())
+        return Enqueued(*row)
 
     async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:
         """In one transaction: COPY for those without a key, an upsert for the others."""
-        with traces.enqueued_many(calls) as carrying:
-            return await self._enqueue_many(carrying, connection)
+        try:
+            with traces.enqueued_many(calls) as carrying:
+                return await self._enqueue_many(carrying, connection)
+        except MISSING:
+            await self.demand_current()
+            raise
+
+    async def demand_current(self) -> None:
+        """After a statement missed what migrations make: it is their fault, or nobody's here."""
+        (await check(self.address, self.store.schema)).demand_current()
 
     async def _enqueue_many(self, calls: Iterable[Call], connection: Any) -> list[Enqueued]:
         if connection is None:
@@ -146,7 +164,8 @@ class Client:
 
     async def _enqueue_in(self, connection: Any, job: NewJob) -> Enqueued:
         call = enqueue_call(self.store.schema, job, self.store.now())
-        id, duplicate = await run_async(connection, call)
+        with demands_schema(self.store.schema):
+            id, duplicate = await run_async(connection, call)
         return Enqueued(id, duplicate)
 
     @staticmethod
@@ -154,7 +173,7 @@ class Client:
         schema: str, job: NewJob, connection: Any, now: datetime | None
     ) -> Enqueued:
         """In the caller's own transaction, without any loop or connection of ours."""
-        with traces.enqueued(job) as made:
+        with traces.enqueued(job) as made, demands_schema(schema):
             id, duplicate = run_sync(connection, enqueue_call(schema, job, now))
             made(id)
             return Enqueued(id, duplicate)

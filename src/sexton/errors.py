@@ -100,6 +100,11 @@ class JobCancelled(BaseException):
     """Somebody cancelled the job while it ran."""
 
 
+def no_schema(name: str) -> str:
+    """What is said wherever an installation is missed."""
+    return f"no Sexton schema {name!r} here: run `sexton migrate`"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion to end an error message with, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -9,6 +9,7 @@ from sexton.domain.spec import checked_name
 from sexton.errors import InvalidSchedule
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Store
+from sexton.store.migrations import MISSING
 
 if TYPE_CHECKING:
     from sexton.app import Sexton
@@ -47,4 +48,7 @@ class Reach:
             except COLLIDED:
                 if tries == TRIES:
                     raise
+            except MISSING:
+                await client.demand_current()
+                raise
         raise AssertionError

@@ -5,9 +5,12 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib import resources
+from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
+from sqlalchemy import NullPool, create_engine
 
 from sexton import Sexton, sql
 from sexton.errors import ConfigurationError, SchemaError, Unavailable
@@ -253,6 +256,82 @@ async def test_no_schema_and_an_older_schema_say_run_sexton_migrate(
 
 
 async def behind_task() -> None: ...
+
+
+def enqueues(app: Sexton, url: str) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """Every way in which a job, or a schedule, comes into the database."""
+    task = app.task(behind_task)
+
+    async def with_asyncpg() -> Any:
+        async with connected(Address(url)) as connection:
+            return await task.enqueue(connection=connection)
+
+    async def with_asyncpg_many() -> Any:
+        async with connected(Address(url)) as connection:
+            return await app.enqueue_many([task.call()], connection=connection)
+
+    async def with_psycopg() -> Any:
+        with psycopg.connect(url) as connection:
+            return task.enqueue_sync(connection=connection)
+
+    async def with_psycopg_async() -> Any:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            return await task.enqueue(connection=connection)
+
+    async def with_sqlalchemy() -> Any:
+        dialect = url.replace("postgresql://", "postgresql+psycopg://")
+        engine = create_engine(dialect, poolclass=NullPool)
+        with engine.connect() as connection:
+            return task.enqueue_sync(connection=connection)
+
+    return {
+        "plain": task.enqueue,
+        "keyed": lambda: task.enqueue(key="k"),
+        "by name": lambda: app.enqueue("elsewhere"),
+        "many": lambda: app.enqueue_many([task.call(), task.call().options(key="k")]),
+        "without a loop": lambda: asyncio.to_thread(task.enqueue_sync),
+        "asyncpg": with_asyncpg,
+        "asyncpg, many": with_asyncpg_many,
+        "psycopg": with_psycopg,
+        "psycopg, async": with_psycopg_async,
+        "SQLAlchemy": with_sqlalchemy,
+        "schedule": lambda: app.schedules.add("s", "elsewhere", cron="@daily"),
+        "sync": app.schedules.sync,
+    }
+
+
+async def test_whoever_enqueues_before_any_migration_is_told_to_migrate(empty: Address) -> None:
+    async with Sexton(empty.url) as app:
+        for way, enqueue in enqueues(app, empty.url).items():
+            with pytest.raises(SchemaError) as told:
+                await enqueue()
+            assert str(told.value) == "no Sexton schema 'sexton' here: run `sexton migrate`", way
+        await asyncio.to_thread(app.close_sync)
+    async with connected(empty) as connection:
+        assert await things(connection) == set()
+
+
+async def test_what_is_missing_beside_our_schema_is_said_as_it_is(empty: Address) -> None:
+    """A trigger of the user's own is nothing that a migration makes."""
+    await migrate(empty, "sexton")
+    await execute(
+        empty.url,
+        """
+        create function public.copies() returns trigger language plpgsql as
+            $$ begin insert into elsewhere.copy select new.id; return new; end $$;
+        create trigger copies after insert on sexton.job
+            for each row execute function public.copies()
+        """,
+    )
+    async with Sexton(empty.url) as app:
+        task = app.task(behind_task)
+        with pytest.raises(asyncpg.UndefinedTableError, match="elsewhere"):
+            await task.enqueue()
+        with (
+            psycopg.connect(empty.url) as connection,
+            pytest.raises(psycopg.errors.UndefinedTable, match="elsewhere"),
+        ):
+            task.enqueue_sync(connection=connection)
 
 
 async def test_a_migration_that_fails_half_way_leaves_nothing_half_done(

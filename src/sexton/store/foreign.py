@@ -4,14 +4,15 @@ Known are asyncpg, SQLAlchemy (connections and sessions, sync and async), psycop
 async), and anything else that looks like the DB-API with %(name)s parameters, as Django does.
 """
 
+import contextlib
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from sexton.domain.job import NewJob
-from sexton.errors import ConfigurationError
+from sexton.errors import ConfigurationError, SchemaError, no_schema
 from sexton.sql import for_schema
 
 Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg", "psycopg-async"]
@@ -19,6 +20,7 @@ Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg"
 
 # Drivers differ in what they send for these, but every one sends text.
 _SENT_AS = {"interval": "text", "json": "text", "jsonb": "text"}
+_NO_SUCH_SCHEMA = "3F000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,26 @@ def driver_of(connection: Any) -> Driver:
         f"connection= got a {type(connection).__name__}: give an asyncpg, psycopg or SQLAlchemy "
         "connection or session, or a DB-API connection"
     )
+
+
+@contextlib.contextmanager
+def demands_schema(schema: str) -> Iterator[None]:
+    """In a database without Sexton a call says so, whatever the driver makes of it."""
+    try:
+        yield
+    except Exception as error:
+        if _sqlstate(error) == _NO_SUCH_SCHEMA and f'"{schema}"' in str(error):
+            raise SchemaError(no_schema(schema)) from error
+        raise
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    """asyncpg's and psycopg's; psycopg2's; SQLAlchemy and Django wrap theirs."""
+    for each in (error, getattr(error, "orig", None), error.__cause__):
+        for name in ("sqlstate", "pgcode"):
+            if isinstance(state := getattr(each, name, None), str):
+                return state
+    return None
 
 
 def run_sync(connection: Any, call: FunctionCall) -> tuple[Any, ...]:

@@ -10,11 +10,16 @@ from importlib import resources
 import asyncpg
 
 from sexton import sql
-from sexton.errors import SchemaError, SextonError, Unavailable
+from sexton.errors import SchemaError, SextonError, Unavailable, no_schema
 from sexton.store.connection import Address, connect, is_lost, say
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _LOCK_WITHIN, _TRIES = 3.0, 5
+# What PostgreSQL says of a statement that came before its migration.
+MISSING = (
+    *(asyncpg.InvalidSchemaNameError, asyncpg.UndefinedTableError),
+    *(asyncpg.UndefinedFunctionError, asyncpg.UndefinedColumnError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class SchemaState:
                 f"{self.wanted}: upgrade Sexton here before it touches the database"
             )
         if self.found == 0:
-            raise SchemaError(f"no Sexton schema {self.schema!r} here: run `sexton migrate`")
+            raise SchemaError(no_schema(self.schema))
         if self.found < self.wanted:
             raise SchemaError(
                 f"schema {self.schema!r} is at version {self.found}, this code wants "
