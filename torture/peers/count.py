@@ -6,12 +6,11 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from torture.peers.effects import Run
 from torture.peers.workload import Schedule
 
-CALM = "calm"
 # A fire is prompt if it began within so many seconds; what begins later was held up. A fire that
 # was due this little before a fault may be its victim.
 PROMPT = 3.0
@@ -98,8 +97,13 @@ class Tally:
             rerun=sum(fire.rerun for fire in fires),
         )
 
-    def per_100k(self, number: int) -> float:
-        return number / self.due * 100_000 if self.due else 0.0
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def harmed(self) -> int:
+        """Everybody was asked for every fire, once."""
+        return self.missed + self.twice
 
 
 @dataclass(frozen=True)
@@ -149,16 +153,18 @@ def _identified(schedule: Schedule, runs: list[Run]) -> Iterable[tuple[int, Run]
         yield due, run
 
 
-def by_kind(fires: Iterable[Fire], faults: Sequence[Happened]) -> dict[str, Tally]:
-    """By the fault that came last before: roughly its doing, or that of one not long before it."""
+def fallen(fires: Iterable[Fire], faults: Sequence[Happened]) -> list[Tally]:
+    """What fell to the calm before all faults, and to each of them: the one that came last before.
+
+    Roughly its doing, or that of one not long before it.
+    """
     begins = [fault.began_at for fault in faults]
-    groups: dict[str, list[Fire]] = defaultdict(list)
+    groups: list[list[Fire]] = [[] for _ in range(len(faults) + 1)]
     for fire in fires:
         # A fire may fall to a fault that comes just after it; a double is made when it is made.
         when = fire.extra_at if fire.twice or fire.rerun else fire.due + PROMPT * fire.missed
-        last = bisect_right(begins, when) - 1
-        groups[CALM if last < 0 else faults[last].kind].append(fire)
-    return {kind: Tally.of(group) for kind, group in groups.items()}
+        groups[bisect_right(begins, when)].append(fire)
+    return [Tally.of(group) for group in groups]
 
 
 def gaps(fires: Sequence[Fire], faults: Sequence[Happened], end: int) -> list[Gap]:

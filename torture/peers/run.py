@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -12,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.report import commit
+
 from torture.peers import effects
 from torture.peers.count import PROMPT, Fire, Happened, fires
 from torture.peers.crew import ROOT, Crew
 from torture.peers.postgres import Postgres
 from torture.peers.systems import System, python, version
 from torture.peers.timeline import Fault
-from torture.peers.workload import schedules
+from torture.peers.workload import described, schedules
 
 STEP = 10  # a run begins at a whole multiple of so many seconds, so that all meet the same fires
 FIRST = 120.0  # seconds within which it must be steady
@@ -26,8 +29,7 @@ STEADY = 30  # so many prompt runs in a row
 # After the last counted fire: longer than any system waits before it takes over from the dead.
 TAIL = 75.0
 
-
-ABOUT = "run.json"
+ABOUT, FAULTS = "run.json", "faults.json"
 
 
 class NeverFired(Exception):
@@ -35,22 +37,44 @@ class NeverFired(Exception):
 
 
 @dataclass(frozen=True)
+class About:
+    """Under which conditions a system was run, and how it and the machine bore it."""
+
+    system: str
+    settings: str
+    version: str
+    seed: int
+    seconds: int
+    workload: str
+    commit: str
+    machine: str
+    begin: int
+    gave_up: int  # processes that ended by themselves
+    steady: bool  # it had caught up with its own start before the first fault
+    load: list[float]  # the least and the most, of the whole machine, meanwhile
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.seconds
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What became of one system."""
 
-    system: System
-    version: str
+    about: About
+    faults: list[Happened]
     fires: list[Fire]
     stray: int  # runs at instants when nothing was due
-    faults: list[Happened]
-    end: int
-    gave_up: int  # processes that ended by themselves
-    steady: bool  # it had caught up with its own start before the first fault
-    load: tuple[float, float]  # the least and the most, of the whole machine, meanwhile
 
 
 async def run(
-    system: System, planned: Sequence[Fault], seconds: int, folder: Path, tail: float = TAIL
+    system: System,
+    planned: Sequence[Fault],
+    seed: int,
+    seconds: int,
+    folder: Path,
+    tail: float = TAIL,
 ) -> Outcome:
     """Setup, some calm, every fault in its turn, and time to catch up."""
     interpreter = python(system)
@@ -77,37 +101,33 @@ async def run(
                 happened.append(asdict(await _strike(fault, server, crew)))
             await _until(begin + seconds + tail)
             loads.append(os.getloadavg()[0])
-    about = {
-        "version": version(system, interpreter),
-        "begin": begin,
-        "end": begin + seconds,
-        "faults": happened,
-        "gave_up": crew.gave_up,
-        "steady": steady,
-        "load": (min(loads), max(loads)),
-    }
-    (folder / ABOUT).write_text(json.dumps(about, indent=1))
+    about = About(
+        system=system.name,
+        settings=system.settings,
+        version=version(system, interpreter),
+        seed=seed,
+        seconds=seconds,
+        workload=described(),
+        commit=commit(),
+        machine=f"{os.cpu_count()} cores ({platform.machine()}), PostgreSQL 18,"
+        f" Python {platform.python_version()}",
+        begin=begin,
+        gave_up=crew.gave_up,
+        steady=steady,
+        load=[round(min(loads), 1), round(max(loads), 1)],
+    )
+    (folder / FAULTS).write_text(json.dumps(happened, indent=1))
+    (folder / ABOUT).write_text(json.dumps(asdict(about), indent=1))
     return counted(system, folder)
 
 
 def counted(system: System, folder: Path) -> Outcome:
     """What a run left in its folder, counted; also later, with second thoughts."""
-    about = json.loads((folder / ABOUT).read_text())
-    begin, end = about["begin"], about["end"]
+    about = About(**json.loads((folder / ABOUT).read_text()))
+    happened = [Happened(**fault) for fault in json.loads((folder / FAULTS).read_text())]
     runs = effects.read(folder / "effects")
-    found, stray = fires(schedules(system.groups), runs, begin, end)
-    happened = [Happened(**fault) for fault in about["faults"]]
-    return Outcome(
-        system,
-        about["version"],
-        found,
-        stray,
-        happened,
-        end,
-        about["gave_up"],
-        about["steady"],
-        about["load"],
-    )
+    found, stray = fires(schedules(system.groups), runs, about.begin, about.end)
+    return Outcome(about, happened, found, stray)
 
 
 def _set_up(command: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -55,3 +55,9 @@ def schedules(groups: tuple[str, ...]) -> list[Schedule]:
             offset = n % every if group == "ten" else 0
             found.append(Schedule(f"{group}-{n}", group, every, offset))
     return found
+
+
+def described() -> str:
+    """In short: only runs of one and the same workload can be pooled."""
+    groups = ", ".join(f"{count} every {every} s" for count, every in SIZES.values())
+    return f"schedules: {groups}; each task takes {WORK:g} s"
