@@ -14,6 +14,7 @@ from sexton.domain.retry import Retry
 from sexton.domain.transitions import Settlement
 from sexton.flow import prune, reap
 from sexton.flow.settle import Settler
+from sexton.store import history
 from sexton.store.connection import Address
 
 from ..support.hands import Hands, hands
@@ -193,6 +194,37 @@ async def test_redrive_by_filter_dry_run_first(address: Address) -> None:
         assert len(await history.dead()) == 5
         assert [each.id for each in await history.redrive(task="a", error="timeout")] == wanted
         assert len(await history.dead()) == 2
+
+
+async def test_a_redrive_by_error_goes_through_however_many_dead_some_at_a_time(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text looked for in the errors of millions at once took longer than anybody waited."""
+    monkeypatch.setattr(history, "LOOK_AT_DEAD", 3)
+    async with hands(address) as worker:
+        wanted = [await die(worker, "t", "x" if n % 4 == 3 else "y") for n in range(24)][3::4]
+        redrive = worker.store.history.redrive
+        assert await redrive(error="z") == []
+        dry = await redrive(error="x", dry_run=True)
+        assert [each.id for each in dry] == wanted, "the earliest death first, and each once"
+        first = await redrive(error="x", limit=2)
+        assert [each.id for each in first] == wanted[:2]
+        second = await redrive(error="x")
+        assert [each.id for each in second if each.revived] == wanted[2:]
+        assert len(await worker.store.history.dead()) == 18
+
+
+async def test_those_that_died_at_the_same_moment_are_all_redriven(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "LOOK_AT_DEAD", 2)
+    async with hands(address) as worker:
+        ids = [await die(worker, "t", "x") for _ in range(5)]
+        died = await worker.value("update sexton.dead set died_at = now() returning died_at")
+        redrive = worker.store.history.redrive
+        assert await redrive(until=died) == []
+        assert [each.id for each in await redrive(since=died, dry_run=True)] == ids
+        assert [each.id for each in await redrive(since=died)] == ids
 
 
 async def test_a_dead_job_whose_key_another_holds_stays_dead(address: Address) -> None:

@@ -11,6 +11,9 @@ from sexton.domain.job import Attempt, DeadJob, JobView, State, StuckJobs
 from sexton.store.source import Row
 from sexton.store.statements import DAYS_AHEAD, Statements
 
+# So many errors are read through in a tenth of a second.
+LOOK_AT_DEAD = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
@@ -159,14 +162,38 @@ class History:
         dry_run: bool = False,
         tenant: int | None = None,
     ) -> list[Redriven]:
+        """These, if they are like that, or the `limit` of those that are which died first."""
+        if ids is None:
+            ids = await self._like(task, queue, error, since, until, limit, tenant)
         rows = await self._run.rows(
-            "redrive",
-            *(ids, task, queue, error, since, until, limit, dry_run, tenant, self._run.now()),
+            "redrive", *(ids, task, queue, error, since, until, dry_run, tenant, self._run.now())
         )
         return [
             Redriven(row["job_id"], row["queue"], row["revived"], row["tenant_id"], row["held"])
             for row in rows
         ]
+
+    async def _like(
+        self,
+        task: str | None,
+        queue: str | None,
+        error: str | None,
+        since: datetime | None,
+        until: datetime | None,
+        limit: int,
+        tenant: int | None,
+    ) -> list[int]:
+        found: list[int] = []
+        reach: tuple[datetime | None, int] | None = since, 0
+        while reach is not None and len(found) < limit:
+            row = await self._run.row(
+                "dead_like",
+                *(task, queue, error, *reach, until, LOOK_AT_DEAD, limit - len(found), tenant),
+            )
+            assert row is not None
+            found += row["ids"]
+            reach = None if row["reach_at"] is None else (row["reach_at"], row["reach_id"])
+        return found
 
     async def purge(self, ids: Sequence[int], tenant: int | None = None) -> list[int]:
         return [row[0] for row in await self._run.rows("purge", ids, tenant)]

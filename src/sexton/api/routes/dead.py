@@ -92,7 +92,8 @@ async def redrive(body: DeadChoiceIn, call: Operator) -> Response:
         chosen = await _chosen(desk, choice, dry_run=True)
         if not body.dry_run and chosen:
             await room_for_jobs(desk, len(chosen))
-            chosen = await _chosen(desk, choice, dry_run=False)
+            these = {"ids": [each.id for each in chosen]}
+            chosen = await _chosen(desk, choice | these, dry_run=False)
             revived = [each.id for each in chosen if each.revived]
             await wake(desk, {each.queue for each in chosen if each.revived})
             desk.log("dead.redrive", _subject(revived), after=_logged(body, revived))
