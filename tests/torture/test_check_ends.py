@@ -1,8 +1,11 @@
 """What the checker demands of a run's end, of limits, of two clocks; and when it is no proof."""
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from sexton.torture import report
 from sexton.torture.check import Verdict, judge
 from sexton.torture.faults.log import FILE
 
+from ..support.processes import until
 from .by_hand import BEGINS, SECOND, Line, Run
 
 
@@ -324,6 +328,30 @@ async def test_a_verdict_is_told_from_a_checker_that_failed(run: Run) -> None:
     verdict = await report.judge(run.save())
     assert (verdict["clean"], verdict["violations"]) == (False, 0)
     assert verdict["not_checked"][0] == "anything: the run was cut short"
+
+
+async def test_a_checker_ends_with_whoever_waits_for_it(run: Run) -> None:
+    """It is seen to read by a pipe in the place of a file, and seen to have ended by the same."""
+    changes = run.save() / "dump" / "change.jsonl"
+    changes.unlink()
+    os.mkfifo(changes)
+    judging = asyncio.create_task(report.judge(run.folder))
+    written: list[int] = []
+
+    def is_read() -> bool:
+        with suppress(OSError):
+            written.append(os.open(changes, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(written)
+
+    await until(is_read)
+    try:
+        judging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await judging
+        with pytest.raises(BrokenPipeError):
+            os.write(written[0], b"\n")
+    finally:
+        os.close(written[0])
 
 
 def test_whoever_reads_only_the_beginning_of_a_verdict_sees_no_traceback(run: Run) -> None:

@@ -32,8 +32,14 @@ async def _check(folder: Path) -> bytes:
     checking = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "sexton.torture.check", str(folder), "--json"),
         stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # an interrupt from the terminal is ours to pass on
     )
-    said, _ = await checking.communicate()
+    try:
+        said, _ = await checking.communicate()
+    finally:
+        if checking.returncode is None:
+            checking.kill()
+            await checking.wait()
     if checking.returncode not in (0, 1, 3) or not said:
         raise NoVerdict(f"the checker ended with {checking.returncode}; {folder} is kept")
     return said
