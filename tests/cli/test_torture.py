@@ -1,11 +1,15 @@
 """sexton torture, as far as it goes without being tortured: see tests/torture for the rest."""
 
+import asyncio
 import signal
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from sexton.torture.guest import DROP
+
+from ..support.postgres import Postgres
 from .conftest import Cli
 
 
@@ -45,7 +49,7 @@ def test_a_folder_that_cannot_be_used_is_refused(embedded_cli: Cli, what: str) -
     else:
         place = Path("/proc/place")
     said = embedded_cli("torture", "--folder", str(place))
-    assert said.code == 2
+    assert (said.code, said.out) == (2, "")
     assert str(place) in said.err
 
 
@@ -62,6 +66,7 @@ async def test_a_signal_takes_everything_down_and_leaves_the_database_as_it_was(
     said = running.end(signal.SIGTERM)
     assert said.code == 128 + signal.SIGTERM
     assert "taking everything down" in said.err
+    assert said.err.endswith("sexton: done: no verdict, and nothing is kept\n")
     assert {each.name for each in cli.folder.iterdir()} == before
     connection = await asyncpg.connect(database_url)
     try:
@@ -71,3 +76,23 @@ async def test_a_signal_takes_everything_down_and_leaves_the_database_as_it_was(
     finally:
         await connection.close()
     assert left == 0
+
+
+async def test_whoever_gives_up_because_the_server_is_away_is_told_what_is_left_where(
+    embedded_cli: Cli, own_server: Postgres
+) -> None:
+    await asyncio.to_thread(own_server.create_database, "scratch")
+    running = embedded_cli.start(
+        *("torture", "--database-url", own_server.url("scratch"), "--folder", "run"),
+        *("--seconds", "30", "--nodes", "1", "--workers", "1", "--apis", "1", "--fires", "1"),
+    )
+    await asyncio.to_thread(running.line, "faults in 30 s")
+    await asyncio.to_thread(own_server.stop, "immediate")
+    await asyncio.to_thread(running.line, "PostgreSQL does not answer")
+    said = await asyncio.to_thread(running.end, signal.SIGINT)
+    assert said.code == 128 + signal.SIGINT
+    lines = said.err.splitlines()
+    assert "sexton: could not be removed from your server:" in lines
+    assert [line.partition(";")[0].strip() for line in lines if "drop schema" in line] == DROP
+    assert lines[-1] == "sexton: done: no verdict, and run is kept"
+    assert (embedded_cli.folder / "run" / "run.json").exists()

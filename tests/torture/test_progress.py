@@ -11,8 +11,10 @@ import asyncpg
 import pytest
 
 from sexton.torture.faults.log import FILE, FaultLog
-from sexton.torture.progress import instants, so_far, tell, telling
+from sexton.torture.progress import instants, so_far, tell, telling, watch, watching
 from sexton.torture.stand import Stand
+
+from ..support.postgres import Postgres
 
 
 @pytest.fixture
@@ -90,3 +92,31 @@ async def test_telling_ends_with_what_is_told_of(
             raise RuntimeError("the run itself")
     assert asyncio.all_tasks() == before
     assert (tmp_path / FILE).read_text() == ""
+
+
+async def test_an_operators_server_that_is_away_is_spoken_of_less_and_less_until_it_is_back(
+    own_server: Postgres,
+) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+    url = own_server.url("postgres").replace("postgres@", "postgres:secret@")
+    watched = asyncio.create_task(watch(told.put_nowait, url, every=0.02, silent=0.25))
+    try:
+        await asyncio.to_thread(own_server.stop, "immediate")
+        said = [await told.get() for _ in range(3)]
+        await asyncio.to_thread(own_server.start)
+        while "answers again" not in said[-1]:
+            said.append(await told.get())
+        assert "your server at postgresql://postgres@/postgres?host=" in said[0]
+        assert all("has not answered for" in line for line in said[:-1]), said
+        assert len(said) < 20, "not every time it is asked"
+        await asyncio.to_thread(own_server.stop, "immediate")
+        assert "has not answered for" in await told.get(), "and again"
+    finally:
+        watched.cancel()
+        await asyncio.gather(watched, return_exceptions=True)
+
+
+async def test_a_server_of_the_runs_own_is_away_on_purpose() -> None:
+    before = asyncio.all_tasks()
+    async with watching(pytest.fail, None):
+        assert asyncio.all_tasks() == before

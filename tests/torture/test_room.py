@@ -68,6 +68,20 @@ async def test_nobody_performs_a_run_that_was_not_looked_at_first(tmp_path: Path
     assert (told, [*tmp_path.iterdir()]) == ([], [])
 
 
+@pytest.mark.parametrize(("what", "why"), [("file", "is a file"), ("full", "is not empty")])
+async def test_nothing_is_said_or_made_for_a_folder_that_is_somebody_elses(
+    tmp_path: Path, what: str, why: str
+) -> None:
+    place = tmp_path / what
+    (tmp_path / "full").mkdir()
+    for each in ("file", "full/thing"):
+        (tmp_path / each).touch()
+    told: list[str] = []
+    with pytest.raises(ConfigurationError, match=f"{place} {why}"):
+        await perform(Asked(place, 1, 10.0, None, Size()), say=told.append)
+    assert told == []
+
+
 def test_a_verdict_that_wants_much_memory_can_be_given_elsewhere(tmp_path: Path) -> None:
     [warning] = make_sure(replace(NOTHING, memory=TOO_MUCH), tmp_path)
     assert "python -m sexton.torture.check" in warning

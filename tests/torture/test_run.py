@@ -1,14 +1,20 @@
 """The whole rig, small: a cluster of real processes under faults, and an independent judgement."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from sexton.errors import Unavailable
 from sexton.torture.cast import Size
 from sexton.torture.command import Asked, Report, perform
 from sexton.torture.faults.log import FILE
+from sexton.torture.guest import DROP
 from sexton.torture.report import events
+from sexton.torture.stand import StandError
+
+from ..support.postgres import Postgres
 
 SEED = 20261
 SMALL = Size(nodes=3, workers=2, apis=1, fires_per_second=30.0, enqueues_per_second=9.0)
@@ -30,11 +36,46 @@ async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path
     assert about["behind"] == 0, "what was missed has been made up for"
 
 
+async def test_what_is_left_on_a_server_that_went_away_is_said_though_there_is_no_report(
+    own_server: Postgres, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(own_server.create_database, "scratch")
+    asked = Asked(tmp_path / "run", SEED, 10.0, own_server.url("scratch"), SMALL)
+    warned: list[str] = []
+
+    def stop_when_it_begins(line: str) -> None:
+        if line.startswith("migrating"):
+            own_server.stop("immediate")
+
+    with pytest.raises(Unavailable):
+        await perform(asked, say=stop_when_it_begins, warn=warned.append)
+    [left] = warned
+    assert left.startswith("could not be removed from your server:\n    drop schema if exists ")
+    assert all(statement in left for statement in DROP)
+
+
+def test_a_server_that_went_away_is_not_called_a_failure_of_the_rig() -> None:
+    away = ConnectionRefusedError(111, "Connect call failed")
+    url = "postgresql://me:secret@there/scratch"
+    why = Asked(Path("x"), 7, 60.0, url, Size()).no_verdict(away)
+    assert why.startswith("no verdict: your server at postgresql://me@there/scratch does not")
+    assert "the rig itself failed" in Asked(Path("x"), 7, 60.0, None, Size()).no_verdict(away)
+
+
+def test_the_end_of_a_log_is_the_end_of_what_is_said_of_who_fell() -> None:
+    log = "".join(f"line {n}\n" for n in range(100)) + "\nsexton: too many connections\n"
+    fell = StandError(f"worker-2 has ended. logs/worker-2.log ends:\n{log}")
+    first, *rest = Asked(Path("x"), 7, 60.0, None, Size()).no_verdict(fell).splitlines()
+    assert first.endswith("see x: StandError: worker-2 has ended. logs/worker-2.log ends:")
+    assert rest[-2:] == ["    line 99", "    sexton: too many connections"]
+    assert len(rest) < 20
+
+
 def test_who_falls_stays_away_or_does_not_end_makes_a_run_unclean(tmp_path: Path) -> None:
     told = {
         "fell": {"code": 2},
         "did not end": {"error": "not within 23 s"},
-        "did not come back": {"error": "not ready in 60 s"},
+        "did not come back": {"error": "not ready in 60 s. x.log ends:\none\nother\n"},
     }
     for what, detail in told.items():
         line = {"at": 1, "event": "note", "what": what, "target": "node-1", "detail": detail}
@@ -51,6 +92,7 @@ def test_who_falls_stays_away_or_does_not_end_makes_a_run_unclean(tmp_path: Path
         assert not report.clean
         assert not report.as_json["clean"]
         assert any(line.startswith(f"{what.upper()} node-1") for line in report.lines())
+        assert all("\n" not in line for line in report.lines())
 
 
 def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def torture(
     except asyncio.CancelledError:
         if folder is None:
             shutil.rmtree(where, ignore_errors=True)
+        complain(f"done: no verdict, and {'nothing' if folder is None else where} is kept")
         stop.leave()
     except SextonError:
         if folder is None:

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from sexton.errors import Unavailable
-from sexton.store.connection import Address
+from sexton.store.connection import Address, is_lost
 from sexton.store.connection import say as said
 from sexton.torture.cast import Cast, Size
 from sexton.torture.guest import SCRATCH, Guest, guest
+from sexton.torture.progress import watching
 from sexton.torture.proxy import ProxyError
 from sexton.torture.report import FINDINGS, NoVerdict, judge
-from sexton.torture.room import make_sure, needs
+from sexton.torture.room import make_sure, needs, vacant
 from sexton.torture.run import Options, Run
 from sexton.torture.stand import StandError
 from sexton.torture.stand.errors import AWAY
+
+_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,15 @@ class Asked:
             command=self.command,
             env=there.env,
         )
+
+    def no_verdict(self, error: Exception) -> str:
+        """Whose fault it is, and where to look."""
+        if self.url is not None and is_lost(error):
+            why = f"your server at {Address(self.url)} does not answer ({said(error)})"
+            return f"no verdict: {why}; see {self.folder}"
+        _, *more = _shown(str(error))
+        why = "\n    ".join([said(error), *more])
+        return f"no verdict: the rig itself failed, see {self.folder}: {why}"
 
     def place(self) -> AbstractAsyncContextManager[Guest]:
         """A server of its own, or what an operator gave."""
@@ -109,7 +121,9 @@ class Report:
         for each in events["did_not_end"]:
             yield f"DID NOT END {each['who']}: {each['error']}"
         for each in events["did_not_come_back"]:
-            yield f"DID NOT COME BACK {each['who']}: {each['error']}"
+            first, *log = _shown(each["error"])
+            yield f"DID NOT COME BACK {each['who']}: {first}"
+            yield from (f"    {line}" for line in log)
         for statement in self.left_behind:
             yield f"left behind in the database: {statement}"
         yield f"{verdict['violations']} violations; seed {verdict['seed']}"
@@ -120,20 +134,33 @@ async def perform(
 ) -> Report:
     """Run and judge; an operator's server is left as it was found.
 
-    What the host has no room for is refused; `warn` is told what else to know before it begins.
+    What the host has no room for is refused. `warn` is told what else to know before it begins, of
+    a server that does not answer, and what is left there of a run that came to nothing.
     """
-    wanted = needs(asked.seconds, asked.size, own_servers=asked.url is None)
-    for warning in make_sure(wanted, asked.folder):
-        (warn or say)(warning)
+    warn = warn or say
+    vacant(asked.folder)
+    for warning in make_sure(
+        needs(asked.seconds, asked.size, own_servers=asked.url is None), asked.folder
+    ):
+        warn(warning)
+    there = Guest()
     try:
-        async with asked.place() as there:
-            say(f"seed {asked.seed}, everything goes to {asked.folder}")
+        async with asked.place() as there, watching(warn, asked.url):
             await Run(asked.options(there), say).run()
         say("checking")
         verdict = await judge(asked.folder)
-    except (StandError, ProxyError, NoVerdict, *AWAY) as error:
-        why = f"no verdict: the rig itself failed ({said(error)}); see {asked.folder}"
-        raise Unavailable(why) from error
+    except BaseException as error:
+        if there.left_behind:
+            warn("\n    ".join(["could not be removed from your server:", *there.left_behind]))
+        if isinstance(error, (StandError, ProxyError, NoVerdict, *AWAY)):
+            raise Unavailable(asked.no_verdict(error)) from error
+        raise
     report = Report(asked.folder, verdict, there.left_behind)
     (asked.folder / "report.txt").write_text("\n".join(report.lines()) + "\n")
     return report
+
+
+def _shown(said: str) -> list[str]:
+    """What it begins with, and below how it ends, which is the useful part of a log."""
+    first, *rest = [line for line in said.splitlines() if line.strip()] or [""]
+    return [first, *rest[-_LINES:]]

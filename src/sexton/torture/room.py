@@ -41,6 +41,17 @@ class Disk:
     free: int = field(compare=False)
 
 
+def vacant(folder: Path) -> None:
+    """Refuses a folder that somebody else has, before anything is done for the run."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise ConfigurationError(f"{folder} is a file: a run wants a folder of its own")
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} is not empty: a run wants a folder of its own")
+    except OSError as error:
+        raise ConfigurationError(f"a run cannot be written down there: {error}") from error
+
+
 def needs(seconds: float, size: Size, *, own_servers: bool) -> Needs:
     jobs = seconds * (size.fires_per_second + _BESIDES)
     servers = jobs * _STORED + _LOGS if own_servers else 0

@@ -19,6 +19,7 @@ from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
 from sexton.torture.progress import telling
+from sexton.torture.room import vacant
 from sexton.torture.stand import Process, Stand, StandError
 from sexton.torture.stand.clocks import apart, now_us
 from sexton.torture.stand.processes import Kind
@@ -66,6 +67,7 @@ class Run:
     async def run(self) -> None:
         options = self._options
         self._make_folder()
+        self._say(f"seed {options.seed}, everything goes to {options.folder}")
         secret = fresh_secret_key()
         env = {
             **options.pace.env,
@@ -93,9 +95,8 @@ class Run:
     def _make_folder(self) -> None:
         folder = self._options.folder
         try:
+            vacant(folder)
             folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise ConfigurationError(f"{folder} is not empty: a run wants a folder of its own")
             for name in ("effects", "acks", "dump"):
                 (folder / name).mkdir()
         except OSError as error:
@@ -181,7 +182,7 @@ class Run:
         """Nobody is hurt any more, nor asked for anything but by those who commit late; what is due
         is still fired and run."""
         self._about["calm_at"] = now_us()
-        self._say("no more faults: everybody may finish")
+        self._say("no more faults: everybody may finish, for half a minute or so")
         await asyncio.gather(*(self._back(each, stand) for each in stand.of(*_CLUSTER)))
         self._about["ready_at"] = now_us()
         ready = time.monotonic()
