@@ -26,6 +26,7 @@ from sexton.cli.parameters import (
 )
 from sexton.cli.session import run
 from sexton.cli.site import Site, as_target, gathered
+from sexton.cli.undeclared import doubts, note
 from sexton.domain.job import Enqueued
 from sexton.errors import InvalidJob
 from sexton.remote.errors import Conflict, NotFound
@@ -271,8 +272,8 @@ def enqueue_job(
         delay = max(0.0, at.offset)  # counted by the database, whatever our clock says
     payload, target = arguments_of_a_task(arguments), as_target(task)
 
-    async def enqueue(site: Site) -> Enqueued:
-        return await site.enqueue(
+    async def enqueue(site: Site) -> tuple[Enqueued, str | None]:
+        made = await site.enqueue(
             target,
             payload,
             key=key,
@@ -285,14 +286,16 @@ def enqueue_job(
             key_held_for=key_held_for,
             limit_key=limit_key,
         )
+        return made, await doubts(site, target, queue)
 
-    made = run(context, enqueue)
+    made, doubt = run(context, enqueue)
     if as_json:
         show_json(made)
     elif made.duplicate:
         say(f"job {made.id} is live already with key {key!r}; nothing was enqueued")
     else:
         say(f"job {made.id} enqueued")
+    note(doubt)
 
 
 @dataclass(frozen=True, slots=True)

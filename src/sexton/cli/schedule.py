@@ -18,6 +18,7 @@ from sexton.cli.plan import show_plan
 from sexton.cli.session import run
 from sexton.cli.site import Site, as_target, gathered
 from sexton.cli.terms import EVERYTHING, in_words, resolved, takes
+from sexton.cli.undeclared import doubts, note
 from sexton.errors import InvalidSchedule
 from sexton.remote.views import Page, Plan, Schedule, Version
 
@@ -29,6 +30,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The schedule's name.", autocompletion=schedules)
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why; shown to everybody.")]
+Made = tuple[Schedule, str | None]  # and what may be wrong with it
 TASK = "The task, as its code names it; http:NAME for an endpoint, or a URL."
 Arguments = Annotated[
     str | None, typer.Option("--args", metavar="JSON", help="The task's arguments: an object.")
@@ -110,6 +112,16 @@ def _show(view: Schedule, as_json: bool) -> None:
         show_json(view)
     else:
         show(described(view))
+
+
+async def _doubted(site: Site, view: Schedule) -> Made:
+    return view, await doubts(site, view.target, view.queue)
+
+
+def _show_made(made: Made, as_json: bool) -> None:
+    view, doubt = made
+    _show(view, as_json)
+    note(doubt)
 
 
 def described(view: Schedule) -> RenderableType:
@@ -214,13 +226,13 @@ def add_schedule(
     payload = arguments_of_a_task(arguments or "{}")
     target = as_target(task)
 
-    async def add(site: Site) -> Schedule:
+    async def add(site: Site) -> Made:
         options = await resolved(site, said)
         if replace:
-            return await site.schedules.put(name, target, payload, **options)
-        return await site.schedules.add(name, target, payload, **options)
+            return await _doubted(site, await site.schedules.put(name, target, payload, **options))
+        return await _doubted(site, await site.schedules.add(name, target, payload, **options))
 
-    _show(run(context, add), as_json)
+    _show_made(run(context, add), as_json)
 
 
 @commands.command("put")
@@ -236,11 +248,12 @@ def put_schedule(
     """Make a schedule, or make the one of this name say exactly this."""
     payload = arguments_of_a_task(arguments or "{}")
 
-    async def put(site: Site) -> Schedule:
+    async def put(site: Site) -> Made:
         options = await resolved(site, said)
-        return await site.schedules.put(name, as_target(task), payload, **options)
+        made = await site.schedules.put(name, as_target(task), payload, **options)
+        return await _doubted(site, made)
 
-    _show(run(context, put), as_json)
+    _show_made(run(context, put), as_json)
 
 
 @commands.command("update")
@@ -273,8 +286,9 @@ def update_schedule(
     if not said and not changes:
         raise InvalidSchedule("nothing to change: give the options that are to be different")
 
-    async def update(site: Site) -> Schedule:
-        return await site.schedules.update(name, **(changes | await resolved(site, said)))
+    async def update(site: Site) -> Made:
+        made = await site.schedules.update(name, **(changes | await resolved(site, said)))
+        return await _doubted(site, made)
 
     async def plan(site: Site) -> Plan:
         return await site.schedules.plan(name, **(changes | await resolved(site, said)))
@@ -282,7 +296,7 @@ def update_schedule(
     if dry_run:
         show_plan(run(context, plan), as_json)
     else:
-        _show(run(context, update), as_json)
+        _show_made(run(context, update), as_json)
 
 
 @commands.command("pause")

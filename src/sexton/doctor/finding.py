@@ -59,6 +59,11 @@ def lasted(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
+def counted(many: int, one: str, more: str) -> str:
+    """`1 node lives`, `2 nodes live`."""
+    return f"{many:,} {one if many == 1 else more}"
+
+
 def listed(names: list[str], most: int = 5) -> str:
     """The first few of them."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -3,14 +3,27 @@
 from collections.abc import AsyncIterator
 from shlex import quote
 
-from sexton.doctor.finding import Finding, Patient, judged, lasted, listed, ok, problem, warning
+from sexton.doctor.finding import (
+    Finding,
+    Patient,
+    counted,
+    judged,
+    lasted,
+    listed,
+    ok,
+    problem,
+    warning,
+)
+from sexton.errors import did_you_mean
 from sexton.store.schedules import DEFAULT_TENANT
+from sexton.store.source import Row
 from sexton.targets.http import QUEUE
 
 OLD_WARNING, OLD_PROBLEM = 300.0, 3600.0
 # Somebody may be about to start.
 WITHOUT_WORKER_FOR = 60.0
 SHOWN = 5
+MOST_JOBS = 100_000
 
 
 async def stuck(patient: Patient) -> AsyncIterator[Finding]:
@@ -29,7 +42,12 @@ async def stuck(patient: Patient) -> AsyncIterator[Finding]:
 
 
 async def queues(patient: Patient) -> AsyncIterator[Finding]:
-    """Jobs that are due: somebody must serve their queue, and keep up."""
+    """Jobs that are due: somebody must serve their queue, know their task, and keep up."""
+    in_vain: set[str] = set()
+    for row in await patient.store.checks.undeclared(MOST_JOBS, SHOWN):
+        if row["alone"]:
+            in_vain.add(row["queue"])
+        yield _undeclared(row)
     served: set[str] = set()
     for row in await patient.store.checks.workers():
         if not row["over"]:
@@ -43,7 +61,9 @@ async def queues(patient: Patient) -> AsyncIterator[Finding]:
                 "queues",
                 level,
                 f"no worker serves {queue!r}, whose oldest job has been due for {lasted(age)}",
-                f"start one: `sexton worker {_serving(queue)}`",
+                "a worker alone would not help: see `tasks`"
+                if queue in in_vain
+                else f"start one: `sexton worker {_serving(queue)}`",
             )
         elif (level := judged(age, OLD_WARNING, OLD_PROBLEM)) != "ok":
             amiss = True
@@ -84,12 +104,23 @@ async def schedules(patient: Patient) -> AsyncIterator[Finding]:
         yield ok("schedules", "none is quarantined, none is late")
 
 
+def _undeclared(row: Row) -> Finding:
+    task, meant = row["task"], did_you_mean(row["task"], row["declared"])
+    wait = counted(row["jobs"], "job waits", "jobs wait")
+    jobs = f"`sexton job ls --task {_named(row['tenant'], task)}`"
+    return warning(
+        "tasks",
+        f"{wait} for {task!r} in {row['queue']!r}, and no worker has declared it{meant}",
+        f"start a worker whose code has it; if the name is wrong, cancel them: {jobs}",
+    )
+
+
 def _serving(queue: str) -> str:
     """Deliveries need no application."""
     return f"--queue {QUEUE}" if queue == QUEUE else f"APP --queue {quote(queue)}"
 
 
-def _named(tenant: str, schedule: str) -> str:
+def _named(tenant: str, name: str) -> str:
     """As a shell takes it."""
     whose = "" if tenant == DEFAULT_TENANT else f" --tenant {quote(tenant)}"
-    return quote(schedule) + whose
+    return quote(name) + whose

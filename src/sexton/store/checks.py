@@ -34,6 +34,9 @@ class Checks:
     async def workers(self) -> list[Row]:
         return await self._run.rows("doctor_workers", self._run.now())
 
+    async def undeclared(self, jobs_at_most: int, tasks_at_most: int) -> list[Row]:
+        return await self._run.rows("doctor_undeclared", jobs_at_most, tasks_at_most)
+
     async def quarantined(self, at_most: int) -> list[Row]:
         return await self._run.rows("doctor_quarantined", at_most)
 

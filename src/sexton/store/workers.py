@@ -101,6 +101,10 @@ class Workers:
             for row in rows
         ]
 
+    async def declared_without(self, task: str, queue: str | None, tenant: int) -> list[str]:
+        """The tasks that workers know, where this one is none of theirs."""
+        return [row["name"] for row in await self._run.rows("declared", task, queue, tenant)]
+
     async def declare(self, tasks: Sequence[Declaration]) -> None:
         await self._run.rows(
             "declare_tasks",

@@ -75,6 +75,11 @@ class Database(DeadJobs):
 
         return await self.ground.changed(enqueue)
 
+    async def declared_without(self, task: str, queue: str | None) -> list[str]:
+        """What workers know, if this task is not known to them."""
+        workers = (await self.ground.store()).workers
+        return await workers.declared_without(task, queue, await self.ground.owner())
+
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> AsyncIterator[Line]:
         return enqueue_many(self.ground, jobs)
 
