@@ -56,6 +56,9 @@ class Plants:
         once = now_us() + 5 * SECOND
         at = {"at": iso(once)}
         await self._add(DEFAULT, "once", told=at, when=[{"at_us": once}])
+        far = self._begins + 7200 * SECOND
+        at = {"at": iso(far)}
+        await self._add(ACME, "someday", told=at, when=[{"at_us": far}], exclude=["freezes"])
 
     async def _add(
         self,

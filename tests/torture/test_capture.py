@@ -18,7 +18,7 @@ from ..support.hands import hands
 
 # Nothing follows from these that is not told by the others.
 NOT_CAPTURED = {
-    *("migration", "rule", "calendar", "held_key", "cancel_request", "replaced"),
+    *("migration", "rule", "held_key", "cancel_request", "replaced"),
     *("api_key", "audit_log", "request", "endpoint"),
 }
 _CHANGED = ("job", "U")

@@ -19,6 +19,7 @@ from .tampering import TEETH, Tamper, Tampered
 from .teeth import (  # noqa: F401 - they are in TEETH
     asks,
     attempts,
+    calendars,
     effects,
     enqueues,
     fires,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sexton.torture.check.calendars import Almanac
 from sexton.torture.check.folder import Ask, Change
 from sexton.torture.check.things import Schedule
 from sexton.torture.check.unasked import Unasked
@@ -18,7 +19,7 @@ class Story:
 
     def __init__(self, *, registered: bool = True) -> None:
         self._registered = registered
-        self._unasked = Unasked(0)
+        self._unasked = Unasked(0, Almanac({}))
         self._row: Line = {
             **{"tenant": 1, "name": "s", "version": 1, "since": BEGINS, "state": "active"},
             **{"reason": None, "until": None, "task": "t", "said": {"every": 1}},

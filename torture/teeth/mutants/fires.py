@@ -151,4 +151,13 @@ MUTANTS = (
             )
         ],
     ),
+    Mutant(
+        "a calendar that its schedules do not follow",
+        "Leaves schedules as they are when a calendar changes: they look at it sooner or later.",
+        [
+            Change(
+                "flow/recalendar.py", "    return await _repin(store, old, new)\n", "    return 0\n"
+            )
+        ],
+    ),
 )

@@ -165,6 +165,23 @@ end $$;
 create trigger captured after insert or update or delete
     on sexton.schedule_version for each row execute function torture.on_version();
 
+-- A version of a calendar; the schedules that go by it have theirs from the same transaction.
+create function torture.on_calendar() returns trigger
+language plpgsql security definer
+as $$
+begin
+    if tg_op = 'DELETE' then
+        insert into torture.change (tab, op, id) values ('calendar', 'D', old.version);
+        return null;
+    end if;
+    insert into torture.change (tab, op, id, now)
+    values ('calendar', left(tg_op, 1)::"char", new.version, json_build_object(
+        'tenant', new.tenant_id, 'name', new.name, 'definition', new.definition));
+    return null;
+end $$;
+create trigger captured after insert or update or delete
+    on sexton.calendar for each row execute function torture.on_calendar();
+
 create function torture.on_due() returns trigger
 language plpgsql security definer
 as $$

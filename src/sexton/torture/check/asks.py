@@ -31,7 +31,7 @@ class AcknowledgedSurvives(Invariant):
         self._versions: dict[tuple[int, int], Line] = {}  # of schedules, as they began
         self._backfills: dict[int, Line] = {}
         self._past = Backfills(evidence)
-        self._unasked = Unasked(self._apart)
+        self._unasked = Unasked(self._apart, self.world.almanac)
         self._repeats = Repeats()
         self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
             "add": self._says,

@@ -19,7 +19,7 @@ _WORKLOAD = ("calendars", "population", "tasks")
 LONG = 600
 VERBS = {
     *("add", "backfill", "cancel_job", "cancel_schedule", "echo", "enqueue", "enqueue_many"),
-    *("pause", "redrive", "resume", "trigger", "update"),
+    *("pause", "put_calendar", "redrive", "resume", "trigger", "update"),
 }
 # How somebody is told that there is nothing of that name, or number.
 NOT_FOUND = "Answered: 404"

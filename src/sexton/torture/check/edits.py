@@ -44,7 +44,7 @@ def fires_as_told(evidence: Evidence, told: Line, schedule: Schedule, version: V
     tenant = evidence.tenants.get(schedule.tenant, "")
     plain: Line = {"starts_us": None, "ends_us": None, "exclude": [], "only": [], "tenant": tenant}
     try:
-        wanted = described({**plain, **told}, evidence.calendars)
+        wanted = described({**plain, **told}, evidence.calendars(schedule, version))
     except Unclear:
         return True
     if rule is None:

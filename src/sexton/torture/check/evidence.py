@@ -80,13 +80,14 @@ class Evidence:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self.world = World()
         self.tenants: dict[int, str] = {each["id"]: each["name"] for each in folder.dump("tenant")}
         self.tenant_ids = {name: id for id, name in self.tenants.items()}
         self.ran: dict[int, Ran] = {}  # by fence
-        self.calendars: Calendars = {
-            (each["tenant"], each["name"]): each["ranges_us"] for each in folder.dump("calendars")
+        described = {
+            (self.tenant_ids.get(each["tenant"], 0), each["name"]): each["ranges_us"]
+            for each in folder.dump("calendars")
         }
+        self.world = World(described)
         self.unclear: dict[str, int] = defaultdict(int)
         self._budgets = {
             each["task"]: Budget(each["max_attempts"], each["base"], each["factor"], each["cap"])
@@ -172,6 +173,10 @@ class Evidence:
         """Whether something was done to any API server."""
         return self._in_trouble(self._apis, first, last)
 
+    def editor_troubles(self, first: int, last: int) -> Iterator[Trouble]:
+        """What was done to anybody who edits: an API server, or an operator."""
+        return self._done_to(self._editors, first, last)
+
     def may_be_unseen(self, written: int, at: int) -> bool:
         """Whether what was written by then may not have been seen: it was not committed."""
         return written >= at - UNSEEN or (
@@ -195,6 +200,10 @@ class Evidence:
         return {each.target for each in self._troubles if each.target.startswith("api")}
 
     @cached_property
+    def _editors(self) -> set[str]:
+        return {each.target for each in self._troubles if each.target.startswith(("api", "oper"))}
+
+    @cached_property
     def _longest(self) -> int:
         return max((each.ended - each.began for each in self._troubles), default=0)
 
@@ -210,11 +219,21 @@ class Evidence:
         if version.rule is None:
             tenant = self.tenants.get(schedule.tenant, "")
             try:
-                version.rule = said(version.said, version.anchor, tenant, self.calendars)
+                calendars = self.calendars(schedule, version)
+                version.rule = said(version.said, version.anchor, tenant, calendars)
             except Unclear as why:
                 version.rule = why
                 self.unclear[str(why)] += 1
         return version.rule if isinstance(version.rule, Rule) else None
+
+    def calendars(self, schedule: Schedule, version: Version) -> Calendars:
+        """Those that a version may go by, as they were when it took them."""
+        tenant = self.tenants.get(schedule.tenant, "")
+        return {
+            (tenant, name): ranges
+            for (owner, name), ranges in version.calendars.items()
+            if owner == schedule.tenant
+        }
 
     def policy(self, version: Version) -> Policy:
         """What it says about misfires and overlaps, or what holds where nothing is said."""

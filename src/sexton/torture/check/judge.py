@@ -21,6 +21,7 @@ from sexton.torture.check.lives import AttemptsInBounds, NothingLost, TerminalIs
 from sexton.torture.check.ownership import OneOwner
 from sexton.torture.check.policy import OverlapPolicy, ReasonsHold
 from sexton.torture.check.rates import CatchUpRate, FullJitter
+from sexton.torture.check.recalendared import CalendarsFollowed
 from sexton.torture.check.starving import NothingStarves
 from sexton.torture.check.tenants import TenantsApart
 from sexton.torture.check.timeline import Timeline
@@ -41,6 +42,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     EffectsOnce,
     IdempotencyKey,
     AcknowledgedSurvives,
+    CalendarsFollowed,
     NothingLost,
     OneLiveJobPerKey,
     LimitsKept,

@@ -56,7 +56,7 @@ def said(options: Line, anchor: int, tenant: str, calendars: Calendars) -> Rule:
     if options.get("when_excluded", "skip") != "skip" or options.get("dst", "default") != "default":
         raise Unclear("it says what to do about calendars, or clocks that are changed")
     zone = options.get("timezone") or "UTC"
-    starts, ends = (_instant(options.get(name), zone) for name in ("starts_at", "ends_at"))
+    starts, ends = (instant(options.get(name), zone) for name in ("starts_at", "ends_at"))
     listed = options.get("any", [options])
     clauses: list[Cron | Every | Once] = []
     for each in listed:
@@ -66,11 +66,11 @@ def said(options: Line, anchor: int, tenant: str, calendars: Calendars) -> Rule:
                 raise Unclear("its expression is of another dialect")
             clauses.append(_cron(rule["cron"], zone))
         elif rule.get("every") is not None:
-            given = _instant(rule.get("anchor", options.get("anchor")), zone)
+            given = instant(rule.get("anchor", options.get("anchor")), zone)
             begins = given if given is not None else starts if starts is not None else anchor
             clauses.append(Every(round(length(rule["every"]) * SECOND), begins))
         elif rule.get("at") is not None:
-            at = _instant(rule["at"], zone)
+            at = instant(rule["at"], zone)
             assert at is not None
             clauses.append(Once(at))
         else:
@@ -149,7 +149,8 @@ def _number(text: str, nth: int) -> int:
     return names.index(text) + (nth == 4)
 
 
-def _instant(given: Any, zone: str) -> int | None:
+def instant(given: Any, zone: str) -> int | None:
+    """µs of what is written with an offset, or in a time zone."""
     if given is None:
         return None
     read = datetime.fromisoformat(str(given))

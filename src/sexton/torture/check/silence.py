@@ -1,7 +1,8 @@
 """How long nothing was done, although nothing had been done to those who were to do it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from sexton.torture.check.calendars import names
 from sexton.torture.check.charge import Held
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
@@ -14,6 +15,8 @@ UNTROUBLED = 5 * SECOND
 # Those that are late are caught up with at a rate, which is never less than so many a second. Of
 # 4,690 none waited, beyond what was done to anybody, for longer than those before it took.
 A_SECOND = 50
+# A transaction that is idle for ten seconds is ended, and what it had locked is free.
+LETS_GO = 10 * SECOND
 
 
 class Silences:
@@ -60,14 +63,28 @@ class Silences:
             return 0
         self.many += 1
         held = self._evidence.world.charge.of(change.id, since - RECOVERS, change.at)
-        return untroubled(self._evidence, since, change.at, held)
+        return untroubled(self._evidence, since, change.at, held, self._locked(change, since))
+
+    def _locked(self, change: Change, since: int) -> Iterator[tuple[int, int]]:
+        """Who changes a calendar holds all schedules that go by it until its end."""
+        schedule = self._evidence.world.schedules.get(change.id)
+        if schedule is not None and names(schedule.current):
+            for each in self._evidence.editor_troubles(since - LETS_GO, change.at):
+                yield each.began, each.ended + LETS_GO
 
 
-def untroubled(evidence: Evidence, first: int, last: int, held: Iterable[Held] = ()) -> int:
+def untroubled(
+    evidence: Evidence,
+    first: int,
+    last: int,
+    held: Iterable[Held] = (),
+    locked: Iterable[tuple[int, int]] = (),
+) -> int:
     """How much of that time PostgreSQL, the host, the nodes together, and each of those who were
-    in charge while it was, had been left alone."""
+    in charge while it was, had been left alone, and nobody may have had it locked."""
     around = (first - RECOVERS, last)
-    spans = [(each.began, each.ended + RECOVERS) for each in evidence.all_troubles(*around)]
+    spans = [*locked]
+    spans += [(each.began, each.ended + RECOVERS) for each in evidence.all_troubles(*around)]
     # After a promotion commits wait until the next standby is there, which may take a while.
     spans += [(each.began, each.ended) for each in evidence.unsynced]
     for node, since, until in held:

@@ -4,6 +4,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from sexton.torture.check.folder import Change, Line
+from sexton.torture.check.when import Pins
 
 
 class Claim(NamedTuple):
@@ -101,13 +102,13 @@ class Version:
     """What a schedule said from one instant to another."""
 
     __slots__ = (
-        *("anchor", "at", "began_as", "ends", "n", "payload", "policy", "reason", "rule"),
-        *("said", "since", "state", "stops", "task", "tx", "until"),
+        *("anchor", "at", "began_as", "calendars", "ends", "n", "payload", "policy", "reason"),
+        *("rule", "said", "seq", "since", "state", "stops", "task", "tx", "until"),
     )
 
     def __init__(self, change: Change) -> None:
         now = change.now
-        self.at, self.tx = change.at, change.tx
+        self.seq, self.at, self.tx = change.seq, change.at, change.tx
         self.n: int = now["version"]
         self.since: int = now["since"]
         self.until: int | None = None  # it holds
@@ -119,6 +120,7 @@ class Version:
         self.said: Line = now["said"]
         self.payload: Line = now["payload"]
         self.anchor: int = now["anchor"]
+        self.calendars: Pins = {}  # as they were when it took them
         self.stops: int | None = None  # its last instant, because it had max_fires
         self.rule: Any = None  # for whoever computes them
         self.policy: Any = None

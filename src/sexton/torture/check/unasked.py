@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from sexton.torture.check.calendars import Almanac
 from sexton.torture.check.folder import Ask
 from sexton.torture.check.things import Schedule, Version
 
@@ -24,11 +25,13 @@ class Unasked:
     """When each change of each schedule was wanted; each time it may be made once.
 
     A trespass wants nothing here, nor does what was refused: if it takes effect all the same, that
-    is a change that nobody wanted. However often a request is sent under one key, it is one.
+    is a change that nobody wanted. However often a request is sent under one key, it is one. Who
+    changes a calendar changes every schedule that goes by it.
     """
 
-    def __init__(self, apart: int) -> None:
+    def __init__(self, apart: int, almanac: Almanac) -> None:
         self._apart = apart  # of two clocks
+        self._almanac = almanac
         self._wanted: dict[Wish, list[int]] = defaultdict(list)
 
     def hear(self, ask: Ask, schedule: Schedule) -> None:
@@ -48,7 +51,7 @@ class Unasked:
     def of(self, schedule: Schedule, *, registered: bool) -> Iterator[tuple[Version, Wish]]:
         """Its versions that nobody wanted, or not so often, and what they changed."""
         made: Counter[Wish] = Counter()
-        for version, wish in _changes(schedule, registered):
+        for version, wish in _changes(schedule, registered, self._almanac):
             made[wish] += 1
             in_time = [each for each in self._wanted[wish] if each <= version.at + self._apart]
             if len(in_time) < made[wish]:
@@ -60,14 +63,18 @@ def _edit(schedule: Schedule, rev: Any) -> Wish:
     return Wish(schedule.id, "edit", rev)
 
 
-def _changes(schedule: Schedule, registered: bool) -> Iterator[tuple[Version, Wish]]:
+def _changes(
+    schedule: Schedule, registered: bool, almanac: Almanac
+) -> Iterator[tuple[Version, Wish]]:
     first = schedule.versions[0]
     if not registered:
         yield first, _edit(schedule, first.payload.get("rev"))
     for before, version in pairwise(schedule.versions):
         wishes = [*_of_its_state(schedule, before, version)]
-        came_back = before.state in ("cancelled", "ended") and version.began_as == "active"
-        same = before.state == version.began_as and not wishes
+        follows = almanac.changes(schedule, version)
+        over = ("cancelled",) if follows else ("cancelled", "ended")
+        came_back = before.state in over and version.began_as == "active"
+        same = before.state == version.began_as and not wishes and not follows
         if _says(before) != _says(version) or came_back or same:
             wishes.append(_edit(schedule, version.payload.get("rev")))
         yield from ((version, wish) for wish in wishes)

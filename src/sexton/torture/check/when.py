@@ -16,6 +16,7 @@ from sexton.torture.check.folder import SECOND
 MINUTE = 60 * SECOND
 Ranges = Sequence[Sequence[int]]
 Calendars = Mapping[tuple[str, str], Ranges]  # by tenant and name
+Pins = Mapping[tuple[int, str], Ranges]  # the same, by the tenant's number
 
 
 @dataclass(frozen=True, slots=True)

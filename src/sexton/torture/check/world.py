@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from sys import intern
 
+from sexton.torture.check.calendars import Almanac
 from sexton.torture.check.charge import Charge
 from sexton.torture.check.folder import Change, Line
 from sexton.torture.check.things import Job, Member, Schedule, Settled
+from sexton.torture.check.when import Pins
 
 
 class World:
     """Everything as it stands after the changes so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, calendars: Pins) -> None:
         self.jobs: dict[int, Job] = {}
         self.schedules: dict[int, Schedule] = {}
         self.workers: dict[int, Member] = {}
@@ -21,11 +23,13 @@ class World:
         self.began = self.ended = 0
         self._early: dict[int, Change] = {}  # where schedules stand that are not there yet
         self.charge = Charge()
+        self.almanac = Almanac(calendars)
         self._handlers: dict[str, Callable[[Change], None]] = {
             "job": self._job,
             "attempt": self._attempt,
             "dead": self._dead,
             "schedule": self._schedule,
+            "calendar": self.almanac.change,
             "due": self._due,
             "fire": self._fire,
             "worker": self._worker,
@@ -84,11 +88,14 @@ class World:
     def _schedule(self, change: Change) -> None:
         schedule = self.schedules.get(change.id)
         if change.op == "I":
-            self.schedules[change.id] = Schedule(change)
+            self.schedules[change.id] = schedule = Schedule(change)
+            schedule.current.calendars = self.almanac.now
             if (early := self._early.pop(change.id, None)) is not None:
                 self._due(early)
         elif schedule is not None and change.op == "U":
+            before = schedule.current
             schedule.change(change)
+            self.almanac.pin(schedule, before)
 
     def _due(self, change: Change) -> None:
         if change.op == "D":

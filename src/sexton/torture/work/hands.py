@@ -8,9 +8,11 @@ from sexton import ScheduleView, Sexton
 from sexton.torture.work.access import Access, Tenant
 from sexton.torture.work.api import Api, segment
 from sexton.torture.work.clock import from_us, to_us
+from sexton.torture.work.population import as_ranges
 from sexton.torture.work.rules import iso
 
 Answer = dict[str, Any]
+Ranges = Sequence[Sequence[int]]
 LOOKED_AT = 30
 
 
@@ -41,6 +43,10 @@ class Hand(Protocol):
 
     async def backfill(
         self, tenant: Tenant, name: str, first: int, end: int, rate: float, sign: str
+    ) -> Answer: ...
+
+    async def put_calendar(
+        self, tenant: Tenant, name: str, ranges: Ranges, sign: str
     ) -> Answer: ...
 
     async def cancel_job(self, tenant: Tenant, id: int, sign: str) -> Answer: ...
@@ -98,6 +104,10 @@ class PythonHand:
             name, from_us(first), from_us(end), rate=rate, tenant=tenant.name
         )
         return {"id": made}
+
+    async def put_calendar(self, tenant: Tenant, name: str, ranges: Ranges, sign: str) -> Answer:
+        told = as_ranges(ranges)
+        return {"recomputed": await self._app.calendars.put(name, ranges=told, tenant=tenant.name)}
 
     async def cancel_job(self, tenant: Tenant, id: int, sign: str) -> Answer:
         """`ended` is null if it was not live any more."""
@@ -177,6 +187,11 @@ class ApiHand:
         said = {"from": iso(first), "to": iso(end), "rate": rate}
         made: Answer = await self._schedule(tenant, "POST", name, "/backfill", said, sign)
         return made
+
+    async def put_calendar(self, tenant: Tenant, name: str, ranges: Ranges, sign: str) -> Answer:
+        path, said = f"/v1/calendars/{segment(name)}", {"ranges": as_ranges(ranges)}
+        made = await self._to(tenant, "PUT", path, said, sign)
+        return {"recomputed": made["recomputed"]}
 
     async def cancel_job(self, tenant: Tenant, id: int, sign: str) -> Answer:
         made = await self._to(tenant, "POST", f"/v1/jobs/{id}/cancel", None, sign)

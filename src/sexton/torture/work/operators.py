@@ -12,15 +12,17 @@ common; `alone` in the body of a request says which. Beside that the body has, b
     trigger     {payload}, null: that of the schedule
     backfill    {from_us, to_us, rate}
     redrive     {ids}
+    put_calendar    {ranges_us}: all of it; the subject is its name
     resume, cancel_schedule, cancel_job     nothing
     trespass    {what, owner}: what is another tenant's, see `trespass`; it must be refused
 
-The subject is a schedule's name or a job's id. `rev` of a payload is the instant of the request
-that made it say so. Answers are {version, state, since_us}, as the schedule stood after it; {job}
-for a trigger; {id} for a backfill; {jobs: [{id, revived}]} for a redrive; {ended} for a job, true:
-at once, false: its worker was asked to, null: it was over. Through the API a request without an
-answer is sent again under the same key, as an ask of its own with `again`. Some are also sent again
-after they were answered, see `repeats`.
+Otherwise the subject is a schedule's name or a job's id. `rev` of a payload is the instant of the
+request that made it say so. Answers are {version, state, since_us}, as the schedule stood after it;
+{job} for a trigger; {id} for a backfill; {jobs: [{id, revived}]} for a redrive; {ended} for a job,
+true: at once, false: its worker was asked to, null: it was over; {recomputed} for a calendar: how
+many schedules go by it. Through the API a request without an answer is sent again under the same
+key, as an ask of its own with `again`. Some are also sent again after they were answered, see
+`repeats`.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.hands import ApiHand, Hand, PythonHand
 from sexton.torture.work.journal import process_name, read_all, run_folder
 from sexton.torture.work.pace import Pace
-from sexton.torture.work.population import MISFIRES, OVERLAPS
+from sexton.torture.work.population import FREEZES, MISFIRES, OPENINGS, OVERLAPS, ranges
 from sexton.torture.work.repeats import Repeats, another
 from sexton.torture.work.rules import rephased
 from sexton.torture.work.subjects import Subject, shared_out
@@ -55,6 +57,7 @@ VERBS = {
     "add": 4,
     "cancel_job": 12,
     "redrive": 6,
+    "put_calendar": 4,
 }
 # More than this share of the schedules is not taken away from the load.
 MOST_PAUSED, MOST_CANCELLED = 0.06, 0.03
@@ -109,6 +112,8 @@ class Operator:
         among = {"resume": self._paused, "add": self._cancelled}.get(verb, self._active)
         if verb in ("cancel_job", "redrive"):
             await self._act_on_jobs(verb)
+        elif verb == "put_calendar":
+            await self._put_calendar()
         elif among:
             subject = self._random.choice(among)
             await getattr(self, f"_{verb}")(subject, self._access.tenants[subject.tenant])
@@ -197,7 +202,15 @@ class Operator:
                 each.remove(subject)
         to.append(subject)
 
-    # ── jobs ────────────────────────────────────────────────────────────────
+    # ── calendars and jobs ──────────────────────────────────────────────────
+
+    async def _put_calendar(self) -> None:
+        """Another one under its name: every schedule of its tenant that goes by it follows."""
+        tenant = self._access.tenants[self._random.choice(sorted(self._access.tenants))]
+        name = self._random.choice((FREEZES, OPENINGS))
+        drawn = ranges(self._random, name, now_us() // SECOND * SECOND)
+        work = partial(self._hand.put_calendar, tenant, name, drawn)
+        await self._request("put_calendar", tenant, name, {"ranges_us": drawn}, work)
 
     async def _act_on_jobs(self, verb: str) -> None:
         """On some that are there: looking is no request that anybody has to remember."""

@@ -37,6 +37,8 @@ MISFIRES = ("latest", "skip", "all")
 USUAL_GRACE, USUAL_QUEUED = 3600.0, 100
 DAY = 86_400.0
 FREEZES, OPENINGS = "freezes", "openings"
+_LONGEST = {FREEZES: 20, OPENINGS: 40}
+AHEAD = 30  # minutes that a calendar is drawn for while a run lasts
 
 # Tasks that some of the schedules have, with how often; what needs more is in `_payload`.
 _TASKS = {
@@ -132,18 +134,22 @@ class Planned:
 
 def calendars(random: Random, shape: Shape) -> dict[str, list[list[int]]]:
     """Ranges of instants of two calendars: freezes to keep out of, openings to keep within."""
-    found: dict[str, list[list[int]]] = {FREEZES: [], OPENINGS: []}
-    minute = 60 * SECOND
-    for nth in range(round(shape.seconds / 60) + 60):
-        for name, longest in ((FREEZES, 20), (OPENINGS, 40)):
-            first = shape.begins + nth * minute + random.randrange(20) * SECOND
-            found[name].append([first, first + random.randint(8, longest) * SECOND])
+    minutes = round(shape.seconds / 60) + 60
+    return {name: ranges(random, name, shape.begins, minutes) for name in _LONGEST}
+
+
+def ranges(random: Random, name: str, begins: int, minutes: int = AHEAD) -> list[list[int]]:
+    """One of them, for so long; it is drawn anew while its schedules fire."""
+    found = []
+    for nth in range(minutes):
+        first = begins + (60 * nth + random.randrange(20)) * SECOND
+        found.append([first, first + random.randint(8, _LONGEST[name]) * SECOND])
     return found
 
 
-def as_ranges(ranges: Sequence[Sequence[int]]) -> list[str]:
+def as_ranges(listed: Sequence[Sequence[int]]) -> list[str]:
     """As a calendar is told them."""
-    return [f"{iso(first)}/{iso(last)}" for first, last in ranges]
+    return [f"{iso(first)}/{iso(last)}" for first, last in listed]
 
 
 def population(seed: int, shape: Shape) -> Iterator[Planned]:

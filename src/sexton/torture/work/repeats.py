@@ -93,7 +93,7 @@ class Repeats:
 def another(
     hand: Hand, verb: str, tenant: Tenant, subject: Any, body: dict[str, Any]
 ) -> Other | None:
-    """The same of the same schedule, and yet something else; None: there is nothing to say."""
+    """The same of the same thing, and yet something else; None: there is nothing to say."""
     match verb:
         case "pause":
             reason = f"{body['reason']}, again"
@@ -108,5 +108,8 @@ def another(
             first, end, rate = body["from_us"] - SECOND, body["to_us"], body["rate"]
             said = {"from_us": first, "to_us": end, "rate": rate}
             return said, partial(hand.backfill, tenant, subject, first, end, rate)
+        case "put_calendar":
+            ranges = body["ranges_us"][1:]
+            return {"ranges_us": ranges}, partial(hand.put_calendar, tenant, subject, ranges)
         case _:
             return None
