@@ -31,7 +31,7 @@ GROUPS = [
     ["claim", "limit", "renew", "settle"],
     ["answer", "transaction", "retry", "reap"],
     ["handover", "takeover", "balance", "replace"],
-    ["leave", "withdraw"],
+    ["leave", "withdraw", "enqueue"],
 ]
 
 # For each invariant: a state that it must not accept.
@@ -70,6 +70,7 @@ SABOTAGE = {
     "insert into crash.settled (job_id, fence) values (1, 6)",
     "every_claim_settled": "insert into crash.claimed (job_id, fence, attempt) values (1, 6, 1)",
     "no_key_left": "insert into sexton.held_key (task, key, job_id) values ('t', 'k', 1)",
+    "one_job_per_key": "insert into crash.acknowledged (key, job_id) values ('k', 1), ('k', 2)",
     "replaced_are_asked": JOB
     + "insert into sexton.replaced (job_id, attempts_before) values (1, 0)",
     "effects_with_their_settlement": ATTEMPT

@@ -1,4 +1,4 @@
-"""What a process of a crash point does: a whole node or worker, in its usual loops."""
+"""What a process of a crash point does: a whole node or worker, in its usual loops; or a client."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from sexton import Sexton
 from sexton.flow import stray
 from sexton.flow.scheduler import Scheduler
 from sexton.flow.worker import Worker
+from sexton.torture.crash import client
 from sexton.torture.crash.tasks import Log, make
 
 # Only the pace: who lost the reply to a claim looks for it after seconds instead of half a minute.
@@ -37,6 +38,10 @@ def run(role: str, told: dict[str, Any]) -> None:
 
 async def _run(app: Sexton, role: str, told: dict[str, Any]) -> None:
     process: Worker | Scheduler
+    if role == "client":
+        ready, go, answers = (Path(told[each]) for each in ("ready", "go", "answers"))
+        await client.run(app, told["name"], ready, go, answers)
+        return
     if role == "worker":
         process = await app.worker(concurrency=10, name=told["name"])
     else:

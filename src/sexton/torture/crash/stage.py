@@ -16,6 +16,7 @@ from typing import Any
 import asyncpg
 
 from sexton import Sexton
+from sexton.torture.crash.client import wishes
 from sexton.torture.crash.site import Site
 from sexton.torture.crash.tasks import Log, make
 
@@ -28,6 +29,7 @@ SETTINGS = {
     "grace": 1.0,
     "pool_size": 2,
 }
+MORE = {"client": {"pool_size": 1}}  # one that knows every statement
 WITHIN = 30.0
 START_WITHIN = 60.0
 LOOK_EVERY = 0.02
@@ -39,6 +41,22 @@ select made.id, wanted.task in ('writes', 'carries')
 from unnest($1::text[], $2::text[], $3::text[]) as wanted (task, payload, key)
 cross join lateral sexton.enqueue(wanted.task, wanted.payload::jsonb, key => wanted.key) as made
 returning job_id
+"""
+ACKNOWLEDGED = """
+with told as (
+    select distinct answer ->> 'key' as key, job_id::bigint as job_id
+    from jsonb_array_elements($1::jsonb) as answer
+    cross join jsonb_array_elements_text(answer -> 'jobs') as job_id
+),
+acknowledged as (
+    insert into crash.acknowledged (key, job_id)
+    select * from told
+    except select key, job_id from crash.acknowledged
+    returning job_id
+)
+insert into crash.expected_job (job_id, transactional)
+select job_id, false from acknowledged
+except select job_id, false from crash.expected_job
 """
 IDLE = """
 select exists (
@@ -153,7 +171,9 @@ class Stage:
             name=process.name,
             ready=str(self._ready(process)),
             effects=str(self.effects_file),
-            settings=SETTINGS | self._way(process.port),
+            go=str(self.go_file),
+            answers=str(self.answers_file),
+            settings=SETTINGS | MORE.get(process.role, {}) | self._way(process.port),
         )
 
     async def _supervise(self) -> None:
@@ -210,6 +230,9 @@ class Stage:
         tasks, payloads, keys = zip(*jobs, strict=True)
         await self.sql.fetch(ENQUEUE, tasks, [json.dumps(each) for each in payloads], keys)
 
+    def let_clients_go(self) -> None:
+        self.go_file.touch()
+
     async def schedule(self, seconds: float, count: int = 2, **policy: Any) -> None:
         """Schedules that fire once, so many seconds from now; all of them shall."""
         rule = self.app.schedules.spec("s", "quick", every="1h", **policy).terms.text
@@ -229,10 +252,23 @@ class Stage:
     def effects_file(self) -> Path:
         return self.folder / "effects.jsonl"
 
+    @property
+    def go_file(self) -> Path:
+        return self.folder / "go"
+
+    @property
+    def answers_file(self) -> Path:
+        return self.folder / "answers.jsonl"
+
     def effects(self) -> list[dict[str, Any]]:
-        if not self.effects_file.exists():
-            return []
-        return [json.loads(line) for line in self.effects_file.read_text().splitlines()]
+        return _lines(self.effects_file)
+
+    async def answered(self, *names: str) -> bool:
+        """Every wish, of one of these clients at least; what they were told is expected."""
+        answers = _lines(self.answers_file)
+        await self.sql.execute(ACKNOWLEDGED, json.dumps(answers))
+        wished = range(len(wishes(self.app)))
+        return {each["wish"] for each in answers if each["by"] in names} == {*wished}
 
     async def so(self, query: str, *args: Any) -> bool:
         return bool(await self.sql.fetchval(query, *args))
@@ -281,8 +317,11 @@ class Stage:
             looks = looks + 1 if await self.so(QUIET) else 0
 
     async def until_back(self, name: str, since: Any) -> None:
-        """Until it has renewed a lease, its old one or a new one."""
-        await self.until_so(f"{name} is back", BACK, name, since)
+        """Until it has renewed a lease, its old one or a new one; a client, been answered."""
+        if self.processes[name].role == "client":
+            await self.until(f"{name} is answered", lambda: self.answered(name))
+        else:
+            await self.until_so(f"{name} is back", BACK, name, since)
 
     async def until(
         self, what: str, true: Callable[[], Awaitable[bool]], within: float = WITHIN
@@ -308,6 +347,10 @@ class Stage:
         if self.effects_file.exists():
             parts.append(f"── effects ──\n{self.effects_file.read_text()[-3000:]}")
         return "\n".join(parts)
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def _is(true: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:

@@ -15,6 +15,7 @@ INSERT = "insert into crash"
 SUCCEED = "succeed"  # in the task's own transaction, and no statement of ours
 REPLACE = ("fire", "replaced_to_ask", "locked", "cancel", "replaced_cross_out")
 TRANSACTIONS = {"BEGIN": 2, INSERT: 2, "settle": 1, SUCCEED: 1, "COMMIT": 2}
+ENQUEUES = {"enqueue_one": 1, "enqueue_keyed": 1, "reserve": 1, "COMMIT": 1}
 ENOUGH = 60  # characters tell every statement from the others
 Do = Callable[[Stage], Coroutine[Any, Any, None]]
 Look = Callable[[Stage], Awaitable[bool]]
@@ -138,6 +139,22 @@ async def _ended_and_gone(stage: Stage) -> bool:
     return await stage.ended() and not await stage.so(
         "select exists (select from sexton.worker where name = $1 and gone_at is null)", VICTIM
     )
+
+
+async def _a_client(stage: Stage) -> None:
+    await stage.start("runner", "worker")
+    await stage.start(VICTIM, "client")
+    await stage.until_idle("runner")
+
+
+async def _ask(stage: Stage) -> None:
+    stage.let_clients_go()
+
+
+async def _answered_and_ended(stage: Stage) -> bool:
+    """Of whatever was made, too, without an answer."""
+    answered = await stage.answered(VICTIM, "substitute") and await stage.ended()
+    return answered and await stage.so("select not exists (select from sexton.job)")
 
 
 # ── schedules ───────────────────────────────────────────────────────────────
@@ -264,6 +281,7 @@ STEPS = {
             *("replace", "node", _once(*REPLACE)),
             *(_a_replacing_node, _replaced_soon, _fired_and_replaced),
         ),
+        Step("enqueue", "client", ENQUEUES, _a_client, _ask, _answered_and_ended),
         Step("claim", "worker", {"claim": 2}, _a_worker, _some_jobs, _ended),
         Step("limit", "worker", {"claim_limited": 2}, _a_worker, _limited_jobs, _ended),
         Step("renew", "worker", _once("renew"), _a_running_job, _nothing, _ended),

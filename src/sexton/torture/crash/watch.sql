@@ -23,6 +23,7 @@ create table crash.shared (partition smallint, owners integer[]);
 
 create table crash.expected_fire (schedule_id bigint, fire_at timestamptz);
 create table crash.expected_job (job_id bigint, transactional boolean);
+create table crash.acknowledged (key text, job_id bigint);
 create table crash.effect (job_id bigint, fence bigint);
 
 create function crash.watch_claim() returns trigger language plpgsql as $$
