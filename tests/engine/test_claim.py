@@ -1,11 +1,13 @@
 """Claims: never over the limit, in the right order, each once, limits kept cluster-wide."""
 
 import asyncio
+import contextlib
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from sexton import Sexton, sql
@@ -191,6 +193,39 @@ async def test_max_running_holds_over_all_workers(address: Address, database_url
         assert not await claim_limited(one)
         await one.settle(first[0], Succeeded())
         assert len(await claim_limited(two)) == 1
+
+
+async def test_who_vanished_while_it_counted_a_limit_that_was_reached_keeps_no_job_from_others(
+    address: Address, database_url: str
+) -> None:
+    """It claimed nothing, so it has no row locked; but whoever counts meanwhile passes by."""
+    app = limited_app(database_url, max_running=1)
+    async with app, hands(address) as worker:
+        await app.declare()
+        await app.enqueue_many(app.tasks["few"].call(n) for n in range(2))
+        [claim] = await claim_limited(worker)
+        with contextlib.closing(psycopg.Connection.connect(database_url)) as vanished:
+            line = vanished.pgconn
+            line.enter_pipeline_mode()
+            given = ("default", "1", str(worker.worker), "{few}", "{1}", "{0}", "{-infinity}")
+            line.send_query_params(
+                sql.statement("claim_limited", "sexton").encode(),
+                [each.encode() for each in (*given, "{NULL}", "{NULL}", str(AGEING))] + [None],
+            )
+            line.send_flush_request()
+            line.flush()
+            while not await worker.value(
+                "select exists (select from pg_stat_activity where pid = $1 and state = 'active' "
+                "and wait_event = 'ClientRead')",
+                vanished.info.backend_pid,
+            ):
+                pass
+            await worker.settle(claim, Succeeded())
+            assert not await claim_limited(worker)
+            assert await worker.store.cluster.evict(3600) == []
+            assert len(await worker.store.cluster.evict(0, 0)) == 1
+            while not await claim_limited(worker):
+                pass
 
 
 async def test_max_running_per_key_lets_other_keys_pass(

@@ -5,16 +5,19 @@
 -- The rows of the cluster are locked by nobody but nodes, and for no longer than a statement takes. What is
 -- due may be locked by a person too, however long that takes: so only if our own statement was the last.
 -- Jobs are enqueued by our statements in transactions of applications: there only one that never ended, or
--- that settled a job, after which there is nothing left to do but to commit.
+-- that settled a job, after which there is nothing left to do but to commit. The same for a lock without a
+-- relation, as of who counts a limit.
 -- Locks are not looked at before somebody has been silent for so long, and then once.
 with held as materialized (
     select pg_locks.pid, pg_locks.relation::regclass as relation
     from pg_locks
-    where pg_locks.granted and pg_locks.mode in ('RowShareLock', 'RowExclusiveLock')
+    where pg_locks.granted
         and pg_locks.database = (select oid from pg_database where datname = current_database())
-        and pg_locks.relation in (
-            'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass,
-            'sexton.due'::regclass, 'sexton.job'::regclass, 'sexton.worker'::regclass)
+        and (pg_locks.locktype = 'advisory'
+            or pg_locks.mode in ('RowShareLock', 'RowExclusiveLock')
+            and pg_locks.relation in (
+                'sexton.leader'::regclass, 'sexton.ownership'::regclass, 'sexton.node'::regclass,
+                'sexton.due'::regclass, 'sexton.job'::regclass, 'sexton.worker'::regclass))
 )
 select activity.pid, activity.usename, activity.application_name, left(activity.query, 60) as query,
     pg_terminate_backend(activity.pid) as ended
@@ -41,4 +44,5 @@ where activity.pid <> pg_backend_pid()
                 or activity.query like any (array['-- sexton.settle%', '-- sexton.succeed%']))
             and activity.pid = any (array(
                 select held.pid from held
-                where held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)))))
+                where held.relation in ('sexton.job'::regclass, 'sexton.worker'::regclass)
+                    or held.relation is null))))
