@@ -94,9 +94,9 @@ async def _limited_jobs(stage: Stage) -> None:
 
 
 async def _a_running_job(stage: Stage) -> None:
-    """Longer than the lease, so that it is lost unless that is renewed."""
-    await _a_worker(stage)
+    """Longer than the lease, so that it is lost unless that is renewed; for the first time soon."""
     await stage.enqueue(("long", {"seconds": 1.4 * LEASE}, "a key"))
+    await stage.start(VICTIM, "worker", wait=False)
     await stage.until_begun()
 
 
