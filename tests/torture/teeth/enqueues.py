@@ -1,6 +1,6 @@
 """Jobs that are not, or do not run as, what was asked for."""
 
-from ..tampering import Line, Tampered, found_by
+from ..tampering import SECOND, Line, Tampered, found_by
 
 
 def _made(run: Tampered, payload: str) -> Line:
@@ -58,3 +58,23 @@ def a_fired_job_without_its_payload(run: Tampered) -> None:
     job = run.fires("beat", decision="fired", kind="due")[2]["now"]["job"]
     for each in run.effects_of(job):
         each["payload"] = {}
+
+
+@found_by("acknowledged-survives")
+def an_acknowledged_job_is_taken_for_another_that_was_over(run: Tampered) -> None:
+    """Whatever was done to PostgreSQL: its key was free, and what was asked for is lost."""
+    told = [(ack, each) for ack in run.acks for each in _told(ack) if each["duplicate"]]
+    ack, duplicate = told[0]
+    [gone] = run.all("job", "D", duplicate["id"])
+    ask = next(each for each in run.acks if (each["event"], each["n"]) == ("ask", ack["n"]))
+    ask["at"], ack["at"] = gone["at"] + 5 * SECOND, gone["at"] + 6 * SECOND
+    fault = {"n": 99, "fault": "restart", "target": "postgres", "detail": {}}
+    run.lines("faults").extend(
+        {**fault, "at": gone["at"] + at * SECOND, "event": event}
+        for event, at in (("begin", 0), ("end", 4))
+    )
+
+
+def _told(ack: Line) -> list[Line]:
+    answer = ack.get("answer") or {}
+    return [each for each in answer.get("jobs", ()) if "duplicate" in each]

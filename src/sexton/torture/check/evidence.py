@@ -15,8 +15,9 @@ from sexton.torture.check.world import World
 # After the last fault so much time must be left for what was due to be seen to.
 SETTLES_IN = 15 * SECOND
 # What was written is not seen before its commit, which waits for the standby: of 6,000 overlaps 81
-# were by a job whose end was written already, for at most 0.95 s. While PostgreSQL is in trouble a
-# commit may wait longer, and so does one that a task makes itself; but not for ever.
+# were by a job whose end was written already, for at most 0.95 s. While PostgreSQL is in trouble,
+# and has never been without for longer, a commit may wait longer, and so does one that a task makes
+# itself; but not for ever.
 UNSEEN, UNSEEN_IN_TROUBLE = 2 * SECOND, 30 * SECOND
 _GRACE, _QUEUED = 3600.0, 100
 _NEVER = 1 << 62
@@ -180,7 +181,7 @@ class Evidence:
     def may_be_unseen(self, written: int, at: int) -> bool:
         """Whether what was written by then may not have been seen: it was not committed."""
         return written >= at - UNSEEN or (
-            written >= at - UNSEEN_IN_TROUBLE and self.server_in_trouble(written, at)
+            written >= at - UNSEEN_IN_TROUBLE and self._server_all_along(written, at)
         )
 
     def _in_trouble(self, targets: Collection[str], first: int, last: int) -> bool:
@@ -206,6 +207,16 @@ class Evidence:
     @cached_property
     def _longest(self) -> int:
         return max((each.ended - each.began for each in self._troubles), default=0)
+
+    def _server_all_along(self, first: int, last: int) -> bool:
+        """Whether something was done to PostgreSQL again and again in that time."""
+        by = first + UNSEEN
+        for each in self._troubles:
+            if each.began > by:
+                break
+            if each.target == "postgres":
+                by = max(by, each.ended + UNSEEN)
+        return by >= last
 
     def budget(self, task: str) -> Budget | None:
         """As the workload described it, or else as it was declared."""

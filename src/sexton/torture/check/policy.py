@@ -15,8 +15,8 @@ from sexton.torture.check.things import Job, Schedule
 LATE_AFTER = 10 * SECOND
 DUE_WITHIN = LATE_AFTER + 5 * SECOND
 # An end that is not seen yet excuses few overlaps: of those that rest on it alone there may be so
-# many, of all of them.
-ON_FAITH, FEWEST = 0.1, 50
+# many, of all of them. In three runs there were 3 of 169, 3 of 208 and 2 of 64.
+ON_FAITH, FEWEST = 0.05, 10
 
 End = tuple[int, int]  # when a job was deleted, and its fence
 
