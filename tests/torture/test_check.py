@@ -242,25 +242,32 @@ def test_a_queue_of_which_nobody_claims_starves(run: Run, seconds: int, many: in
     assert ["other queues" in each for each in found] == [True] * many
 
 
-@pytest.mark.parametrize(("until", "many"), [(25, 1), (15, 0)])
-def test_partitions_that_are_nobodys_for_long_are_seen(run: Run, until: float, many: int) -> None:
-    def share(at: float, epoch: int, partitions: list[int]) -> None:
-        now = {"epoch": epoch, "term": 1, "partitions": partitions}
-        run.change(at, "ownership", "U", 1, was={"leader": 1, "term": 1}, now=now)
+@pytest.mark.parametrize(
+    ("until", "outage", "many"),
+    [(25, None, 1), (14, None, 0), (25, (9, 20), 0), (45, (9, 20), 1), (45, (9, 36), 0)],
+)
+def test_partitions_are_nobodys_only_as_long_as_there_is_a_reason(
+    run: Run, until: float, outage: tuple[float, float] | None, many: int
+) -> None:
+    _share(run, 0, 1, [*range(256)])
+    _share(run, 10, 2, [*range(200)])
+    _share(run, until, 3, [*range(256)])
+    _share(run, 60, 4, [*range(256)])
+    if outage is not None:
+        lines = [
+            {"at": BEGINS + round(at * SECOND), "event": event, "n": 1, **_OUTAGE}
+            for at, event in zip(outage, ("begin", "end"), strict=True)
+        ]
+        text = "".join(json.dumps(each) + "\n" for each in lines)
+        (run.folder / "faults.jsonl").write_text(text)
+    found = _violations(run, "one-owner")
+    lasted = f"partition 200 and 55 others were nobody's for {until - 10:.1f} s"
+    assert [each.startswith(lasted) for each in found] == [True] * many
 
-    share(0, 1, [*range(256)])
-    share(10, 2, [*range(200)])
-    share(until, 3, [*range(256)])
-    share(60, 4, [*range(256)])
-    assert len(found := _violations(run, "one-owner")) == many
-    assert not many or found[0].startswith("partition 200 and 55 others were nobody's for 15")
-    (run.folder / "faults.jsonl").write_text(
-        "".join(
-            json.dumps({"at": BEGINS + at * SECOND, "event": event, "n": 1, **_OUTAGE}) + "\n"
-            for at, event in ((9, "begin"), (40, "end"))
-        )
-    )
-    assert not _violations(run, "one-owner")
+
+def _share(run: Run, at: float, epoch: int, partitions: list[int]) -> None:
+    now = {"epoch": epoch, "term": 1, "partitions": partitions}
+    run.change(at, "ownership", "U", 1, was={"leader": 1, "term": 1}, now=now)
 
 
 _OUTAGE = {"fault": "outage", "target": "nodes", "for_s": 31, "detail": {}}

@@ -203,6 +203,28 @@ def a_partition_has_two_owners(run: Tampered) -> None:
 
 
 @found_by("one-owner")
+def a_partition_is_nobodys_while_everybody_is_well(run: Tampered) -> None:
+    """From a while before both nodes have their share, until one of them is gone."""
+    shared = next(each for each in run.all("ownership") if len(each["now"]["partitions"]) == 128)
+    shared["now"]["partitions"] = shared["now"]["partitions"][:-1]
+    shared["at"] -= 5 * SECOND
+
+
+@found_by("one-owner")
+def a_share_stays_with_a_node_that_is_gone(run: Tampered) -> None:
+    [lost, *_] = run.all("node", "U", why="lost")
+    [taken] = [each for each in run.all("ownership", "D", lost["id"]) if each["tx"] == lost["tx"]]
+    [given] = [each for each in run.all("ownership", "U") if each["tx"] == lost["tx"]]
+    run.changes.remove(taken)
+    [*_, kept] = [
+        each
+        for each in run.all("ownership", "I", lost["id"]) + run.all("ownership", "U", lost["id"])
+        if each["seq"] < lost["seq"]
+    ]
+    given["now"]["partitions"] = sorted({*range(256)} - {*kept["now"]["partitions"]})
+
+
+@found_by("one-owner")
 def an_epoch_is_given_twice(run: Tampered) -> None:
     first, second = [each for each in run.changes if each["tab"] == "ownership"][:2]
     was, second["now"]["epoch"] = second["now"]["epoch"], first["now"]["epoch"]

@@ -49,10 +49,14 @@ class Charge:
     def of(self, schedule: int, first: int, last: int) -> Iterator[Held]:
         """Who had the partition of a schedule, and who led, at some time in between."""
         yield from _held(self._owners[schedule % PARTITIONS], first, last)
-        yield from _held(self._leaders, first, last)
+        yield from self.led(first, last)
+
+    def led(self, first: int, last: int) -> Iterator[Held]:
+        """Who led at some time in between."""
+        return _held(self._leaders, first, last)
 
     def leaders(self, first: int, last: int) -> set[int | None]:
-        return {each.node for each in _held(self._leaders, first, last)}
+        return {each.node for each in self.led(first, last)}
 
 
 def _held(holders: list[Holder], first: int, last: int) -> Iterator[Held]:

@@ -3,9 +3,7 @@
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant
-
-# Several leases of a node.
-OWNED_WITHIN = 10 * SECOND
+from sexton.torture.check.silence import RECOVERS, UNTROUBLED, untroubled
 
 
 class OneOwner(Invariant):
@@ -19,12 +17,13 @@ class OneOwner(Invariant):
         self._epoch = 0
         self._term = 0
         self._tx = (0, 0)
+        self._gone: dict[int, int] = {}  # nodes, by which transaction
         self._hole: tuple[int, list[int]] | None = None  # since when which are nobody's
         self._holes: list[tuple[int, list[int], int]] = []  # and until when
 
     def on_ownership(self, change: Change) -> None:
         if self._tx[0] != change.tx:
-            self._look()
+            self._look(change.tx)
         self._tx = (change.tx, change.at)
         if change.op == "D":
             self._owned.pop(change.id, None)
@@ -42,10 +41,17 @@ class OneOwner(Invariant):
         self._epoch = max(self._epoch, now["epoch"])
         self._owned[change.id] = now["partitions"]
 
-    def _look(self) -> None:
+    def on_node(self, change: Change) -> None:
+        if change.op == "U" and change.now["gone"] is not None:
+            self._gone.setdefault(change.id, change.tx)
+
+    def _look(self, before: int = 0) -> None:
         """At the end of a transaction: within one, a partition may be given before it is taken."""
         owners: dict[int, int] = {}
         for node, partitions in self._owned.items():
+            if partitions and self._gone.get(node, before) != before:
+                what = f"partition {partitions[0]} and {len(partitions) - 1} others are owned by"
+                self.violated(f"{what} node {node}, which is gone", self._tx[1])
             for each in partitions:
                 if each in owners:
                     what = f"partition {each} is owned by nodes {owners[each]} and {node}"
@@ -83,8 +89,9 @@ class OneOwner(Invariant):
         self._nobodys(self.evidence.stopped, [])
         for since, partitions, until in self._holes:
             until = min(until, self.evidence.stopped)
-            around = (since - OWNED_WITHIN, since + OWNED_WITHIN)
-            if until - since > OWNED_WITHIN and not self.evidence.all_in_trouble(*around):
-                seconds = (until - since) / SECOND
+            leaders = self.world.charge.led(since - RECOVERS, until)
+            alone = untroubled(self.evidence, since, until, leaders)
+            if alone > UNTROUBLED:
                 what = f"partition {partitions[0]} and {len(partitions) - 1} others were nobody's"
-                self.violated(f"{what} for {seconds:.1f} s", since)
+                lasted = f"for {(until - since) / SECOND:.1f} s, and for {alone / SECOND:.1f} s"
+                self.violated(f"{what} {lasted} nothing had happened to the leader", since)
