@@ -461,6 +461,32 @@ def test_what_a_pause_left_out_is_to_be_recorded(story: Story) -> None:
     assert not story.found("every-fire-decided")
 
 
+def test_what_calendars_took_out_until_an_edit_is_to_be_recorded(story: Story) -> None:
+    """The fire of 20 s is due and not fired when it is superseded at 45 s."""
+    ranges = [[story.at(25), story.at(45)]]
+    story.dumps["calendars"] = [{"tenant": "default", "name": "closed", "ranges_us": ranges}]
+    story.begin(exclude=["closed"])
+    story.begin(45)
+    story.move(45, 60)
+    _ledger(story, 10, 50)
+    superseded = {"schedule": 1, "decision": "superseded", "first": story.at(20)}
+    story.dumps["gap"] = [{**superseded, "last": story.at(20)}]
+    found = story.found("every-fire-decided")
+    assert ["version 1 take it out" in each for each in found] == [True, True], "at 30 and 40 s"
+    excluded = {"schedule": 1, "decision": "excluded", "first": story.at(30), "last": story.at(40)}
+    story.dumps["gap"].append(excluded)
+    assert not story.found("every-fire-decided")
+
+
+def test_what_calendars_take_out_after_the_last_fire_is_nobodys_concern(story: Story) -> None:
+    ranges = [[story.at(25), story.at(3600)]]
+    story.dumps["calendars"] = [{"tenant": "default", "name": "closed", "ranges_us": ranges}]
+    story.begin(exclude=["closed"], ends_at="2026-09-21T14:14:20+00:00")  # at 60 s
+    story.worker(90, 1)
+    _ledger(story, 10, 20)
+    assert not story.found("every-fire-decided")
+
+
 # ── the rate ────────────────────────────────────────────────────────────────
 
 

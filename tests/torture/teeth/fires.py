@@ -38,6 +38,12 @@ def a_task_is_told_of_another_fire(run: Tampered) -> None:
 
 
 @found_by("every-fire-decided")
+def what_a_calendar_takes_out_is_not_recorded(run: Tampered) -> None:
+    [gap, *_] = run.rows("gap", schedule=run.schedule("open"), decision="excluded")
+    run.lines("dump/gap").remove(gap)
+
+
+@found_by("every-fire-decided")
 def a_fire_is_dropped(run: Tampered) -> None:
     fire = run.fires("beat", decision="fired")[2]
     at = fire["now"]["fire_at"]

@@ -117,6 +117,24 @@ def a_pause_that_was_none(run: Tampered) -> None:
     gap["now"]["decision"] = "paused"
 
 
+@found_by("reasons-hold")
+def an_exclusion_that_no_calendar_makes(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("open"), decision="excluded")
+    gap["now"] |= {"first": gap["now"]["first"] - SECOND, "last": gap["now"]["last"] - SECOND}
+
+
+@found_by("reasons-hold")
+def an_exclusion_of_more_fires(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("open"), decision="excluded")
+    gap["now"]["fires"] += 1
+
+
+@found_by("reasons-hold")
+def an_exclusion_of_few_that_were_not_counted(run: Tampered) -> None:
+    [gap, *_] = run.all("gap", "I", run.schedule("open"), decision="excluded")
+    gap["now"] |= {"last": gap["now"]["last"] + SECOND - 1, "fires": None}
+
+
 # ── overlap ─────────────────────────────────────────────────────────────────
 
 

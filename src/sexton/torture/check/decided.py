@@ -9,10 +9,14 @@ from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.things import Schedule, Version
+from sexton.torture.check.when import Rule
+
+# What its calendars take out is recorded as far as the next fire: who has none in so long has none.
+_FOLLOWED_WITHIN = 24 * 3600 * SECOND
 
 
 class EveryFireDecided(Invariant):
-    """Every due fire is fired, or recorded once with a reason."""
+    """Every due fire is fired, or recorded once with a reason; and so is what calendars took."""
 
     name = "every-fire-decided"
 
@@ -20,6 +24,7 @@ class EveryFireDecided(Invariant):
         super().__init__(evidence)
         self._rows: dict[int, dict[int, tuple[str, str]]] = defaultdict(dict)
         self._gaps: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._excluded: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def finish(self) -> None:
         for row in self.evidence.folder.dump("fire"):
@@ -27,10 +32,8 @@ class EveryFireDecided(Invariant):
                 decided = (intern(row["decision"]), intern(row["kind"]))
                 self._rows[row["schedule"]][row["scheduled"]] = decided
         for gap in self.evidence.folder.dump("gap"):
-            if gap["decision"] != "excluded":
-                self._gaps[gap["schedule"]].append((gap["first"], gap["last"]))
-        for gaps in self._gaps.values():
-            gaps.sort()
+            kept = self._excluded if gap["decision"] == "excluded" else self._gaps
+            kept[gap["schedule"]].append((gap["first"], gap["last"]))
         for schedule in self.world.schedules.values():
             for version in schedule.versions:
                 # What a pause leaves out is recorded when it ends.
@@ -46,20 +49,34 @@ class EveryFireDecided(Invariant):
         if rule is None:
             return
         rows = self._rows.get(schedule.id, {})
-        gaps = self._gaps.get(schedule.id, [])
-        firsts = [first for first, _ in gaps]
-        furthest = [*accumulate((last for _, last in gaps), max)]
-        promised = rule.between(version.since, self._until(schedule, version))
+        gaps = _Gaps(self._gaps.get(schedule.id, []))
+        until = self._until(schedule, version)
+        promised = rule.between(version.since, until)
         self.checked += len(promised)
         for at in promised:
             row = rows.get(at)
-            passed = _is_passed(firsts, furthest, at)
+            passed = at in gaps
             if row is None and not passed:
                 what = f"version {version.n} has this instant, and the ledger says nothing about it"
                 self.violated(what, at, schedule=schedule.id)
             elif row is not None and passed and row[1] != "backfill":
                 what = f"it is recorded as {row[0]}, and as passed over as well"
                 self.violated(what, at, schedule=schedule.id)
+
+        if version.began_as == "active":
+            self._look_at_excluded(schedule, version, rule, until)
+
+    def _look_at_excluded(
+        self, schedule: Schedule, version: Version, rule: Rule, until: int
+    ) -> None:
+        """What calendars take out is recorded with the fire before it, if there is one after it."""
+        gaps = _Gaps(self._excluded.get(schedule.id, []))
+        taken_out = rule.excluded(version.since, until)
+        self.checked += len(taken_out)
+        for at in taken_out:
+            if at not in gaps and rule.between(at, at + _FOLLOWED_WITHIN):
+                what = f"the calendars of version {version.n} take it out, and the ledger does not"
+                self.violated(f"{what} say so", at, schedule=schedule.id)
 
     def _until(self, schedule: Schedule, version: Version) -> int:
         """The last instant that this version answers for."""
@@ -96,7 +113,14 @@ class EveryFireDecided(Invariant):
             self.violated(what, due, schedule=schedule.id)
 
 
-def _is_passed(firsts: list[int], furthest: list[int], at: int) -> bool:
-    """Whether one of the gaps that begin by then reaches it."""
-    nth = bisect_right(firsts, at)
-    return nth > 0 and furthest[nth - 1] >= at
+class _Gaps:
+    """Answers whether one of the gaps that begin by an instant reaches it."""
+
+    def __init__(self, gaps: list[tuple[int, int]]) -> None:
+        gaps = sorted(gaps)
+        self._firsts = [first for first, _ in gaps]
+        self._furthest = [*accumulate((last for _, last in gaps), max)]
+
+    def __contains__(self, at: int) -> bool:
+        nth = bisect_right(self._firsts, at)
+        return nth > 0 and self._furthest[nth - 1] >= at

@@ -3,13 +3,15 @@
 from typing import NamedTuple
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.folder import SECOND, Change, Line
 from sexton.torture.check.things import Schedule, Version
 from sexton.torture.check.when import Rule
 
 # Which fire is the latest, and whether it is in its grace, is decided by a clock that was read a
 # moment before: in 28,000 cases at most 1.9 s.
 DECIDES_WITHIN = 5 * SECOND
+# So many that were taken out are always counted.
+FEW = 20
 
 
 class Coalesced(NamedTuple):
@@ -54,6 +56,14 @@ class Passages:
             self._coalesced.append(Coalesced(change, rule))
         return None
 
+    def not_excluded(self, schedule: Schedule, versions: list[Version], change: Change) -> bool:
+        """Whether a gap that calendars are said to have made is not of any of these versions."""
+        rules = [(each, self._evidence.rule(schedule, each)) for each in versions]
+        return all(
+            rule is not None and not _is_excluded(version, rule, change.now)
+            for version, rule in rules
+        )
+
     def into_nothing(self) -> list[Change]:
         """Those that were coalesced into a fire that is not the next one, or into none."""
         return [each.change for each in self._coalesced if not self._stands_for(each)]
@@ -74,3 +84,17 @@ def is_latest(rule: Rule, schedule: int, change: Change) -> bool:
     by = change.now["decided"] - DECIDES_WITHIN
     later = rule.between(change.now["scheduled"], by)
     return not any(rule.fires_at(schedule, at) <= by for at in later[:2])
+
+
+def _is_excluded(version: Version, rule: Rule, now: Line) -> bool:
+    """From the first instant that was taken out to the last, or, if these are too many to count,
+    to the next fire."""
+    first: int = now["first"]
+    last: int = now["last"]
+    fires: int | None = now["fires"]
+    taken_out = rule.excluded(first - 1, last)
+    if first <= version.since or taken_out[:1] != [first]:
+        return False
+    if fires is None:
+        return len(taken_out) > FEW and rule.has(last + 1)
+    return taken_out[-1] == last and len(taken_out) == fires

@@ -96,9 +96,18 @@ class ReasonsHold(Invariant):
 
     def on_gap(self, change: Change) -> None:
         schedule = self.world.schedules.get(change.id)
-        if schedule is not None and change.op == "I" and change.now["decision"] != "excluded":
-            self.checked += 1
+        if schedule is None or change.op != "I":
+            return
+        self.checked += 1
+        if change.now["decision"] != "excluded":
             self._passed(schedule, change, change.now["last"])
+            return
+        # Whoever changes a schedule says it of what it was, up to then, and of what it is now.
+        versions = (
+            schedule.versions[-2:] if schedule.current.tx == change.tx else [schedule.current]
+        )
+        if self._passages.not_excluded(schedule, versions, change):
+            self._say("what was recorded as excluded is not what its calendars take out", change)
 
     def finish(self) -> None:
         self.checked += self._silences.many

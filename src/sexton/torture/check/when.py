@@ -117,6 +117,13 @@ class Rule:
             return found
         return [at for at in found if self._allows(at)]
 
+    def excluded(self, after: int, until: int) -> list[int]:
+        """What its calendars take out of that time."""
+        if not self.exclude and not self.only:
+            return []
+        without = Rule(self.clauses, self.starts, self.ends)
+        return [at for at in without.between(after, until) if not self._allows(at)]
+
     def fires_at(self, seed: int, at: int) -> int:
         """When the fire of an instant happens: some time later, which follows from both."""
         room, salt = self.jitter, 0
