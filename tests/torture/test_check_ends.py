@@ -13,6 +13,7 @@ import pytest
 
 from sexton.torture import report
 from sexton.torture.check import Verdict, judge
+from sexton.torture.check.handed_over import HOLDER
 from sexton.torture.faults.log import FILE
 
 from ..support.processes import until
@@ -226,6 +227,24 @@ def test_an_orphan_that_nobody_claims_again_is_told_of(
     more = {"worker": 1, "error": "", "finished": at, "gone": True}
     run.change(lost_at, "attempt", "I", 1, now={**settled, **more})
     assert _figures(run)["orphan rerun"] == expected
+
+
+def test_what_an_endpoint_accepted_and_let_go_is_no_orphan_of_a_lost_worker(run: Run) -> None:
+    """Nobody renews who holds it: it is as if it had been heard of until it was lost."""
+    run.run |= {"calm_at": BEGINS + 10 * SECOND, "stopped_at": BEGINS + 40 * SECOND}
+    run.worker(0, 1)
+    run.job(1, 1)
+    run.claim(1, 1, 1, due=1)
+    until = BEGINS + 5 * SECOND
+    holder = {"name": HOLDER, "queues": [], "tenant": 1, "started": BEGINS, "gone": None}
+    run.change(2, "worker", "I", 2, now={**holder, "lease": until})
+    was = {"lease": until, "renewed": until, "gone": None}
+    run.change(5, "worker", "U", 2, was=was, now={"lease": until, "gone": until, "why": "lost"})
+    settled = {"tenant": 1, "fence": 1, "attempt": 1, "outcome": "lost", "next": "waiting"}
+    more = {"worker": 2, "error": "", "finished": until, "gone": True}
+    run.change(5, "attempt", "I", 1, now={**settled, **more})
+    run.claim(5.1, 1, 2, due=5)
+    assert _figures(run)["orphan rerun"] == (0, 1, 0)
 
 
 def test_who_is_never_heard_of_again_after_a_dead_connection_is_told_of(run: Run) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sexton.torture.check.evidence import SETTLES_IN, Evidence
 from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.handed_over import HOLDER
 from sexton.torture.check.invariant import is_claim
 from sexton.torture.check.things import Job, Member
 
@@ -209,11 +210,13 @@ class Liveness:
             if (first.fence, first.outcome) != (claimed.fence, "lost"):
                 continue
             worker = self.world.workers.get(first.worker or 0)
-            if worker is None or worker.renewed is None or not _goes_on(job):
+            # An endpoint that accepted it is never heard of.
+            heard = None if worker is None or worker.name == HOLDER else worker.renewed
+            if heard is None or not _goes_on(job):
                 figure.left_out += 1
             else:
                 again = job.claims[1].at if len(job.claims) > 1 else None
-                self._add(figure, worker.renewed, again, _NOTHING)
+                self._add(figure, heard, again, _NOTHING)
         return figure
 
     def _recovery(self) -> list[Figure]:
