@@ -219,6 +219,11 @@ def test_no_password_is_ever_shown() -> None:
         assert "@h/d" in shown
 
 
+@pytest.mark.parametrize("url", ["postgresql:///d?host=/run", "postgresql://u@/d", "postgres://h"])
+def test_a_server_is_shown_as_it_can_be_typed_again(url: str) -> None:
+    assert str(Address(url)) == url
+
+
 def test_settings_say_what_is_wrong_with_them() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 'SEXTON_LEASE'"):
         Settings.load({"SEXTON_LEESE": "5"})

@@ -223,8 +223,12 @@ async def test_pools_are_as_large_as_the_server_has_room_for(database_url: str) 
     ("url", "why"),
     [
         ("postgresql:///scratch", "a URL with a host"),
-        ("mysql://there/scratch", "a URL with a host"),
+        ("mysql://there/scratch", "that is no PostgreSQL"),
+        ("mysql:scratch", "that is no PostgreSQL"),
+        ("scratch", "that is no PostgreSQL"),
         ("postgresql://one,two/scratch", "one host"),
+        ("postgresql://there:port/scratch", "give a URL like"),
+        ("postgresql://[::1/scratch", "give a URL like"),
         ("postgresql://there/scratch?sslmode=require", "no TLS"),
     ],
 )

@@ -136,7 +136,9 @@ class Address:
         user, at, host = parts.netloc.rpartition("@")
         query = [each for each in parse_qsl(parts.query) if each[0] != "password"]
         shown = f"{user.partition(':')[0]}{at}{host}"
-        return urlunsplit(parts._replace(netloc=shown, query=urlencode(query, safe="/")))
+        rest = urlunsplit(("", "", parts.path, urlencode(query, safe="/"), parts.fragment))
+        # Not `urlunsplit` for all of it, which drops the // before a host that is not there.
+        return f"{parts.scheme}://{shown}{rest}" if parts.scheme else rest
 
     __repr__ = __str__
 

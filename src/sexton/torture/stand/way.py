@@ -5,17 +5,26 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from sexton.errors import ConfigurationError
 
 _PORT = 5432
+_EXAMPLE = "postgresql://user@host:5432/scratch"
 
 
 def address_of(url: str) -> tuple[str, int]:
     """Where the server is; a host that begins with / is a folder of Unix sockets."""
+    try:
+        return _address_of(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{error}: give a URL like {_EXAMPLE}") from error
+
+
+def _address_of(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     asked = dict(parse_qsl(parts.query))
     host = asked.get("host") or parts.hostname
-    if host is None or not parts.scheme.startswith("postgres"):
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(f"that is no PostgreSQL: give a URL like {_EXAMPLE}")
+    if host is None:
         raise ConfigurationError(
-            "torture wants to know the server: give a URL with a host, for example "
-            "postgresql://user@host:5432/scratch"
+            f"torture wants to know the server: give a URL with a host, for example {_EXAMPLE}"
         )
     if "," in host or "," in asked.get("port", ""):
         raise ConfigurationError("torture wants one server: give the URL one host")
