@@ -37,7 +37,11 @@ def torture(
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", min=10, max=_LONGEST, callback=_finite, help="How long it is hurt."
+            "--seconds",
+            min=10,
+            max=_LONGEST,
+            callback=_finite,
+            help="How long it is hurt; to begin, to finish and to be judged takes a minute more.",
         ),
     ] = 900.0,
     seed: Annotated[
@@ -80,10 +84,12 @@ def torture(
 
     With --database-url the cluster works on that scratch server, in schemas of its own. The server
     is not stopped, and its connections are not used up; but sessions of the run are ended, the CPU
-    is burnt, and with every other seed a transaction stays open. SEXTON_DATABASE_URL is not read:
+    is burnt, and with every other seed two transactions stay open. SEXTON_DATABASE_URL is not read:
     nobody shall torture by accident.
 
-    Exit code 1: a promise was broken, and the report says which, when and how to see it again.
+    Exit codes: 0 everything was checked and nothing is broken; 1 a promise was broken, and the
+    report says which, when and how to see it again; 2 wrong usage, or what a run cannot have; 3 no
+    verdict: the server is not available, the rig failed, or something was not checked.
     """
     from sexton.torture.cast import Size
     from sexton.torture.command import Asked, perform
