@@ -434,3 +434,9 @@ def test_a_clean_run_says_so_and_an_invariant_without_work_admits_it(run: Run) -
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "nothing to check" in done.stdout
+    assert "commit ?" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+    run.run["version"] = "1.2.3"
+    run.save()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "seed 42, 9 s, version 1.2.3" in done.stdout, "an installed package has no commit"

@@ -40,7 +40,7 @@ async def test_it_tells_how_many_jobs_there_are(
     told: list[str] = []
     await tell(told.append, Stand(tmp_path, url=database_url), log, schema="sexton", seconds=0.1)
     assert len(told) == 4
-    assert all(line.endswith("0 faults, 1 jobs so far") for line in told), told
+    assert all(line.endswith("0 faults, 1 job so far") for line in told), told
 
 
 async def test_a_server_that_has_no_connection_left_is_not_said_to_be_away(

@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import sexton
 from sexton.errors import Unavailable
 from sexton.torture.cast import Size
 from sexton.torture.command import Asked, Report, perform
@@ -93,6 +98,44 @@ def test_who_falls_stays_away_or_does_not_end_makes_a_run_unclean(tmp_path: Path
         assert not report.as_json["clean"]
         assert any(line.startswith(f"{what.upper()} node-1") for line in report.lines())
         assert all("\n" not in line for line in report.lines())
+
+
+def test_every_fault_that_was_announced_is_accounted_for(tmp_path: Path) -> None:
+    """One was done, one could not be, and one waited for a message that never came."""
+    begin = {"event": "begin", "target": "x", "for_s": 1, "detail": {}, "at": 1}
+    end = {"event": "end", "target": "x", "at": 2}
+    lines = [
+        {**begin, "n": 1, "fault": "kill"},
+        {**begin, "n": 2, "fault": "promote"},
+        {**begin, "n": 3, "fault": "message"},
+        {**end, "n": 1, "fault": "kill", "detail": {}},
+        {**end, "n": 2, "fault": "promote", "detail": {"failed": "NotInSync: it is behind"}},
+        {**end, "n": 3, "fault": "message", "detail": {}},
+    ]
+    (tmp_path / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    verdict = {"clean": True, "violations": 0, "seed": 1, "text": "", "events": events(tmp_path)}
+    told = [*Report(tmp_path, verdict).lines()]
+    assert "1 fault: 1 kill" in told
+    assert "1 more could not be done when they were due" in told
+    assert "1 more came to nothing: no message came to be cut at" in told
+
+
+def test_a_package_that_is_installed_below_somebodys_repository_has_no_commit_of_theirs(
+    tmp_path: Path,
+) -> None:
+    """Where a project keeps its environment; the version says more than their last commit."""
+    ask = "from sexton.torture.run import _commit; print(_commit())"
+    who = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "theirs")):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    shutil.copytree(
+        *(Path(sexton.__file__).parent, tmp_path / "env" / "sexton"),
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    command = [sys.executable, "-c", ask]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "env")}
+    said = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, check=True)
+    assert said.stdout == b"None\n"
 
 
 def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sexton.cli.output import count
 from sexton.errors import Unavailable
 from sexton.store.connection import Address, is_lost
 from sexton.store.connection import say as said
@@ -113,9 +114,11 @@ class Report:
         yield from verdict["text"].rstrip().splitlines()
         yield ""
         kinds = ", ".join(f"{many} {kind}" for kind, many in events["by_kind"].items())
-        yield f"{events['faults']} faults: {kinds}"
+        yield count(events["faults"], "fault") + (f": {kinds}" if kinds else "")
         if events["failed"]:
             yield f"{len(events['failed'])} more could not be done when they were due"
+        if events["came_to_nothing"]:
+            yield f"{events['came_to_nothing']} more came to nothing: no message came to be cut at"
         for each in events["fell"]:
             yield f"FELL {each['who']} with exit code {each['code']}: see logs/{each['who']}.log"
         for each in events["did_not_end"]:
@@ -126,7 +129,7 @@ class Report:
             yield from (f"    {line}" for line in log)
         for statement in self.left_behind:
             yield f"left behind in the database: {statement}"
-        yield f"{verdict['violations']} violations; seed {verdict['seed']}"
+        yield f"{count(verdict['violations'], 'violation')}; seed {verdict['seed']}"
 
 
 async def perform(

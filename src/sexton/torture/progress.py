@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
+from sexton.cli.output import count
 from sexton.store.connection import Address
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.stand import Stand
@@ -47,8 +48,8 @@ async def tell(
     for passed in instants(seconds):
         await asyncio.sleep(began + passed - time.monotonic())
         jobs = await _jobs(stand, schema)
-        made = "PostgreSQL does not answer" if jobs is None else f"{jobs:,} jobs so far"
-        say(f"{so_far(passed, seconds)}: {log.begun} faults, {made}")
+        made = "PostgreSQL does not answer" if jobs is None else f"{count(jobs, 'job')} so far"
+        say(f"{so_far(passed, seconds)}: {count(log.begun, 'fault')}, {made}")
 
 
 def instants(seconds: float) -> Sequence[float]:

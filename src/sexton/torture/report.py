@@ -74,7 +74,7 @@ def events(folder: Path) -> dict[str, Any]:
     kinds.subtract({"message": len(waiting)} if waiting else {})
     return {
         "faults": kinds.total(),
-        "by_kind": dict(kinds.most_common()),
+        "by_kind": {kind: many for kind, many in kinds.most_common() if many},
         "failed": failed,
         "came_to_nothing": len(waiting),
         **found,

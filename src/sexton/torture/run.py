@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sexton import Sexton
+from sexton import Sexton, __version__
+from sexton.cli.output import count
 from sexton.errors import ConfigurationError
 from sexton.torture import capture
 from sexton.torture.cast import LATE, LOOPBACK, Cast, Pace, Size
@@ -111,6 +112,7 @@ class Run:
             "seconds": options.seconds,
             "command": options.command,
             "commit": _commit(),
+            "version": __version__,
             "schema": options.schema,
             "settings": asdict(options.pace),
             "size": asdict(options.size),
@@ -165,7 +167,7 @@ class Run:
         await stand.start([each.name for each in cast.clients])
         self._about["began_at"] = now_us()
         self._write_about()
-        self._say(f"{len(faults)} faults in {options.seconds:g} s")
+        self._say(f"{count(len(faults), 'fault')} in {options.seconds:g} s")
         inflictor = Inflictor(stand, log, schema=options.schema, grace=options.pace.grace)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(stand.kept())
@@ -249,9 +251,13 @@ class Run:
 
 
 def _commit() -> str | None:
-    """Of the code that runs, if it is run from a checkout."""
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    """Of the code that runs, if it is run from a checkout; not of whatever it is installed in."""
     with suppress(OSError):
-        said = subprocess.run(asked, capture_output=True, text=True, check=False)
-        return said.stdout.strip() or None
+        if _git("ls-files", Path(__file__).name):
+            return _git("rev-parse", "--short", "HEAD") or None
     return None
+
+
+def _git(*words: str) -> str:
+    asked = ["git", "-C", str(Path(__file__).parent), *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()

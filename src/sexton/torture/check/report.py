@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from sexton.torture.check.folder import Line
 from sexton.torture.check.judge import Verdict
 from sexton.torture.check.lives import NothingLost
 from sexton.torture.check.timeline import clock
@@ -11,7 +12,7 @@ from sexton.torture.check.timeline import clock
 def as_lines(verdict: Verdict) -> Iterator[str]:
     """The table, the figures, and each violation with its timeline."""
     run = verdict.evidence.folder.run
-    yield f"seed {run.get('seed')}, {run.get('seconds')} s, commit {run.get('commit') or '?'}"
+    yield f"seed {run.get('seed')}, {run.get('seconds')} s, {_of_what(run)}"
     yield "   ".join(f"{many:,} {name}" for name, many in verdict.counts.items())
     if verdict.decisions:
         parts = " + ".join(f"{many:,} {name}" for name, many in verdict.decisions.items())
@@ -29,7 +30,8 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
         line = figure.line
         found = "".join(_number(line[name]) for name in ("p50", "p90", "p99", "max"))
         cases = f"{line['count']:>8,}{line['left_out']:>10,}{line['never']:>7,}"
-        yield f"{figure.name:<24}{cases}{found}   {figure.means}"
+        yield f"{figure.name:<24}{cases}{found}"
+    yield from (f"    {figure.name}: {figure.means}" for figure in verdict.figures)
     for why, many in verdict.unclear.items():
         yield f"{many} versions of schedules were not computed: {why}"
     if verdict.not_checked:
@@ -49,6 +51,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "seed": run.get("seed"),
         "seconds": run.get("seconds"),
         "commit": run.get("commit"),
+        "version": run.get("version"),
         "began_at": run.get("began_at"),
         "replay": verdict.evidence.folder.replay,
         "clean": verdict.clean,
@@ -80,6 +83,12 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             for violation, timeline in verdict.timelines
         ],
     }
+
+
+def _of_what(run: Line) -> str:
+    """An installed package has no commit."""
+    commit, version = run.get("commit"), run.get("version")
+    return f"version {version}" if commit is None and version else f"commit {commit or '?'}"
 
 
 def _places(verdict: Verdict) -> Iterator[str]:
