@@ -4,6 +4,7 @@ import ast
 import asyncio
 import inspect
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -128,6 +129,33 @@ def test_the_test_that_the_readme_shows_passes(tmp_path: Path) -> None:
             (tmp_path / block.file).write_text(block.text)
     done = run_pytest(tmp_path)
     assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.fixture
+def nothing_configured(modules: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """As it is after the quick start; where the user who runs PostgreSQL for root can reach it."""
+    with tempfile.TemporaryDirectory(prefix="sextest-") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.delenv("SEXTON_DATABASE_URL")
+        monkeypatch.setenv("SEXTON_DATA_FOLDER", f"{folder}/.sexton")
+        yield modules
+
+
+async def test_the_tour_of_the_readme_runs_on_the_embedded_postgresql(
+    nothing_configured: Path,
+) -> None:
+    """The one that the README has just set up, without any setting."""
+    names = await run(README, nothing_configured)
+    app: Sexton = names["app"]
+    assert app.settings.database_url is None
+    connection = await asyncpg.connect(names["url"])
+    assert await connection.fetchval("select array_agg(id order by id) from invoice") == [
+        20,
+        21,
+        22,
+    ]
+    await connection.close()
+    await app.close()
 
 
 @pytest.mark.parametrize("page", [CONCEPTS, OPERATIONS, SCHEDULES], ids=named)
