@@ -6,6 +6,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from sexton.embedded import guard
 
+from ..docs.pages import README, blocks
 from ..embedded.support import becomes_free
 from .conftest import PATIENCE, PROGRAM, Cli
 
@@ -25,15 +27,36 @@ def test_the_demonstration_runs_in_an_empty_folder_and_leaves_no_server(embedded
     dev.line("connect: ", "psql", str(data))
     assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt 1 succeeded after", dev.line("succeeded"))
     # Meanwhile, from another terminal in the same folder:
-    assert embedded_cli("workers", "--json").json["workers"]
+    assert embedded_cli("workers", "--json", "--schema", "sexton_demo").json["workers"]
     ended = dev.end(signal.SIGINT)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(r"\d+ jobs? done in .* left for the next time\n", ended.out)
     assert "PostgreSQL is stopped; its data is kept in .sexton" in ended.out
     assert not (data / "pgdata" / "postmaster.pid").exists()
     assert becomes_free(data, guard.SERVER)
-    assert embedded_cli("migrate", "--check").code == 0, "the folder keeps its data"
+    kept = embedded_cli("migrate", "--check", "--schema", "sexton_demo")
+    assert kept.code == 0, "the folder keeps its data"
     assert becomes_free(data, guard.GUARD)
+
+
+def test_the_demonstration_does_nothing_to_an_application_in_the_same_folder(
+    embedded_cli: Cli,
+) -> None:
+    """Whoever follows the README does both in one folder, and both have a `send_invoice`."""
+    [first] = [each for each in blocks(README, "python") if each.file == "my_module.py"]
+    (embedded_cli.folder / "my_module.py").write_text(first.text)
+    dev = embedded_cli.start("dev")
+    dev.line("succeeded")
+    script = [sys.executable, "my_module.py"]
+    made = subprocess.run(
+        script, cwd=embedded_cli.folder, env=embedded_cli.environ, capture_output=True, text=True
+    )
+    assert made.stdout == "Enqueued(id=1, duplicate=False)\n", made.stderr
+    dev.line("count_the_till", "succeeded")
+    assert dev.end().code == 0
+    [job] = embedded_cli("job", "ls", "--json").json["jobs"]
+    assert (job["task"], job["state"], job["attempt"]) == ("send_invoice", "ready", 0)
+    assert embedded_cli("schedule", "ls", "--json").json["schedules"] == []
 
 
 def test_an_application_of_the_user_runs_its_own_tasks(cli: Cli) -> None:

@@ -54,11 +54,11 @@ def dev(
 
 
 def _demonstration(given: Options) -> tuple[Sexton, Feed]:
-    """In a database of the user's, its tasks must not meet theirs."""
+    """In a schema of its own, because its tasks must not meet the user's, now or later."""
     from sexton import demo
 
     app = given.applied(demo.app)
-    if app.settings.database_url is not None and app.settings.schema == "sexton":
+    if given.schema is None and app.settings.schema == "sexton":
         app.settings = app.settings.but(schema=DEMO_SCHEMA)
     return app, demo.feed
 
