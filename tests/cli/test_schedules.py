@@ -227,7 +227,20 @@ def test_calendars_are_put_shown_and_removed(cli: Cli) -> None:
     [
         (("show", "nosuch"), 1, "no schedule 'nosuch'"),
         (("trigger", "nosuch"), 1, "no schedule 'nosuch'"),
-        (("add", "x", "--task", "t"), 2, "give one of cron="),
+        (("add", "x", "--task", "t"), 2, "give one of --cron, --every, --at, --rrule and --any,"),
+        (
+            ("add", "x", "--task", "t", "--cron", "@daily", "--every", "5s"),
+            *(2, "not --cron and --every"),
+        ),
+        (
+            ("add", "x", "--task", "t", "--cron", "0 0 L * ?"),
+            *(2, "--dialect 'quartz'"),
+        ),
+        (("preview", "30 2 * *"), 2, "4 fields; cron has 5"),
+        (("preview", "*/5"), 2, "1 field; cron has 5"),
+        (("preview", "two words"), 1, "no schedule 'two words'"),
+        (("preview", "--timezone", "UTC"), 2, "which fires?"),
+        (("preview", "@daily", "--every", "5s"), 2, "not an expression and --every"),
         (("add", "x", "--task", "t", "--cron", "61 * * * *"), 2, "minute: 61"),
         (("add", "x", "--task", "t", "--every", "5s", "--args", "[1]"), 2, "not a JSON object"),
         (("add", "x", "--task", "t", "--every", "5s", "--args", "{"), 2, "are not JSON"),

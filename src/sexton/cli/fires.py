@@ -1,5 +1,6 @@
 """sexton schedule preview|fires|backfill|backfills|stop-backfill: fires to come, and of the past"""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, get_args
 
@@ -14,7 +15,7 @@ from sexton.cli.parameters import Cursor, Json, Limit, as_instant, one_of
 from sexton.cli.schedule import Name
 from sexton.cli.session import options, run, run_loop
 from sexton.cli.site import Site, gathered
-from sexton.cli.terms import resolved, takes
+from sexton.cli.terms import RULES, resolved, takes
 from sexton.domain.crontab import FIELDS
 from sexton.domain.schedule import Decided
 from sexton.domain.spec import WHEN
@@ -25,6 +26,7 @@ from sexton.remote.views import Backfill, Decision, Page, Planned
 from sexton.store.schedules import DEFAULT_TENANT
 
 commands = typer.Typer()
+_STAR = re.compile(r"\*(/\d+)?")
 
 
 @commands.command("preview")
@@ -52,7 +54,7 @@ def preview_fires(
 ) -> None:
     """The next fires, with notes on what changes of the clocks and calendars do to them."""
     cron = _as_cron(what, said)
-    if what is None and not said:
+    if what is None and not RULES & said.keys():
         raise InvalidSchedule("which fires? Give a schedule's name, an expression or a rule")
     if cron is None and what is not None and said:
         raise InvalidSchedule(f"{what!r} is not a cron expression, and a schedule has its own rule")
@@ -105,8 +107,13 @@ def _local(at: datetime, zone: str | None) -> str:
 
 
 def _as_cron(what: str | None, said: dict[str, Any]) -> str | None:
-    """An expression has five words or more, or is one like @daily; else it is a name."""
-    if what is None or (len(what.split()) < FIELDS and not what.startswith("@")):
+    """An expression has five words or more, or is one like @daily, or has a star that stands alone,
+    and may then be wrong; anything else is a name."""
+    if what is None:
+        return None
+    words = what.split()
+    meant = what.startswith("@") or any(_STAR.fullmatch(word) for word in words)
+    if len(words) < FIELDS and not meant:
         return None
     parse_cron(what, dialect=said.get("dialect", "cron"), name="preview")
     return what

@@ -1,6 +1,7 @@
 """The options that say when and how a schedule fires, for every command that takes them."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ from sexton.cli.instants import parse_instant
 from sexton.cli.output import shortly
 from sexton.cli.site import Site
 from sexton.domain.spec import JOB, POLICY, WHEN
-from sexton.errors import InvalidSchedule
+from sexton.errors import InvalidSchedule, SextonError
 
+RULES = {"cron", "every", "at", "rrule", "any"}
 INSTANTS = ("at", "anchor", "starts_at", "ends_at")
 # How an option is called where the keyword would read badly, or would be given more than once.
 _CALLED = {"tags": "--tag"}
@@ -47,6 +49,7 @@ _NUMBERS = {
     "priority": ("The larger, the sooner.", -5, 5),
     "max_fires": ("It ends after so many.", 1, None),
 }
+_KEYWORD = re.compile(r"""\b(\w+)=(?=[\s,;.:]|$|(['"]))""")
 EVERYTHING = (*WHEN, *POLICY, *JOB)
 
 
@@ -67,7 +70,11 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             said = {name: given.pop(name) for name in names}
             # Typer has an empty list for an option that was not given.
             said = {name: value for name, value in said.items() if value not in (None, [])}
-            function(**given, said=said)
+            try:
+                function(**given, said=said)
+            except SextonError as error:
+                error.args = (_as_options(str(error), names),)
+                raise
 
         parameters = [*own, *options]
         command.__name__ = function.__name__
@@ -79,8 +86,23 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return decorate
 
 
+def _option(name: str) -> str:
+    return _CALLED.get(name, f"--{name.replace('_', '-')}")
+
+
+def _as_options(text: str, names: Sequence[str]) -> str:
+    """What code writes as `cron=` is --cron on a command line, or an argument without a name."""
+    called = {"cron": "an expression"} | {name: _option(name) for name in names}
+
+    def spelled(found: re.Match[str]) -> str:
+        blank = " " if found[2] else ""
+        return called[found[1]] + blank if found[1] in called else found[0]
+
+    return _KEYWORD.sub(spelled, text)
+
+
 def _annotation(name: str) -> Any:
-    option = _CALLED.get(name, f"--{name.replace('_', '-')}")
+    option = _option(name)
     if name in _LISTS:
         metavar, text = _LISTS[name]
         return Annotated[list[str] | None, typer.Option(option, metavar=metavar, help=text)]
