@@ -15,6 +15,7 @@ STAMP  := $(VENV)/.installed
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Sexton needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "installing into $(VENV) (about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } \
 	  || { echo "could not make $(VENV): install Python's venv module (Debian: python3-venv)"; exit 1; }
@@ -22,6 +23,8 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
+# From a script, end it with SIGTERM: make hands that on, but takes SIGINT for a terminal's, which
+# would have reached everybody.
 dev: $(STAMP)
 	@$(BIN)/sexton dev
 
