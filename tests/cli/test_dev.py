@@ -4,6 +4,8 @@ import http.server
 import os
 import pty
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,9 +27,15 @@ def test_the_demonstration_runs_in_an_empty_folder_and_leaves_no_server(embedded
     data = embedded_cli.folder / ".sexton"
     assert "data in .sexton" in dev.line("PostgreSQL:")
     dev.line("connect: ", "psql", str(data))
+    look = dev.line("look: ").removeprefix("look: ").partition("  (in this folder)")[0]
+    dev.line("or: ", "schedule ls", "api")
     assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt 1 succeeded after", dev.line("succeeded"))
     # Meanwhile, from another terminal in the same folder:
-    assert embedded_cli("workers", "--json", "--schema", "sexton_demo").json["workers"]
+    program, *words = shlex.split(look)
+    found = shutil.which(program)
+    assert found is not None, f"a shell here does not find {program}"
+    assert Path(found).samefile(Path(sys.executable).parent / "sexton")
+    assert embedded_cli(*words, "--json").json["jobs"]
     ended = dev.end(signal.SIGINT)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(r"\d+ jobs? done in .* left for the next time\n", ended.out)

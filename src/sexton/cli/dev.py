@@ -5,6 +5,7 @@ import logging
 import shlex
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -31,6 +32,7 @@ EVERY = 0.25
 # Counting a very long queue takes a while: looking shall not take more than a tenth of the time.
 REST = 10.0
 DEMO_SCHEMA = "sexton_demo"
+_MORE = ("or", "dead ls · schedule ls · cluster · doctor; api serves all of it over HTTP")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Feed = Callable[[], Awaitable[None]]
@@ -172,7 +174,7 @@ class _Dev:
 def _about(app: Sexton, server: EmbeddedServer | None) -> tuple[tuple[str, str], ...]:
     """Where the data is, and how else to look at it."""
     settings = app.settings
-    command = "sexton"
+    command = _program()
     if settings.schema != "sexton":
         command += f" --schema {settings.schema}"
     if server is None:
@@ -180,7 +182,8 @@ def _about(app: Sexton, server: EmbeddedServer | None) -> tuple[tuple[str, str],
         host = url.hostname or "localhost"
         return (
             ("PostgreSQL", f"{host}, database {url.path.strip('/')}, schema {settings.schema}"),
-            ("look", f"{command} job ls · {command} dead ls  (with the same database URL)"),
+            ("look", f"{command} job ls  (with the same database URL)"),
+            _MORE,
         )
     if server.folder != default_folder(Path.cwd()).resolve():
         command += f" --data-folder {shlex.quote(_shown(server.folder))}"
@@ -188,8 +191,17 @@ def _about(app: Sexton, server: EmbeddedServer | None) -> tuple[tuple[str, str],
     return (
         ("PostgreSQL", f"{server.version}, data in {_shown(server.folder)}"),
         ("connect", f"{psql} {shlex.quote(server.url)}"),
-        ("look", f"{command} job ls · {command} dead ls  (in this folder)"),
+        ("look", f"{command} job ls  (in this folder)"),
+        _MORE,
     )
+
+
+def _program() -> str:
+    """As it is typed here: by its name if that is this one, and by its place if it is not."""
+    here, found = Path(sys.executable).parent / "sexton", shutil.which("sexton")
+    if not here.exists() or (found is not None and here.samefile(found)):
+        return "sexton"
+    return shlex.quote(_shown(here))
 
 
 def _shown(path: Path) -> str:
