@@ -31,7 +31,7 @@ def as_lines(verdict: Verdict) -> Iterator[str]:
         found = "".join(_number(line[name]) for name in ("p50", "p90", "p99", "max"))
         cases = f"{line['count']:>8,}{line['left_out']:>10,}{line['never']:>7,}"
         yield f"{figure.name:<24}{cases}{found}"
-    yield from (f"    {figure.name}: {figure.means}" for figure in verdict.figures)
+    yield from (f"    {figure.name:<22}{figure.means}" for figure in verdict.figures)
     for why, many in verdict.unclear.items():
         yield f"{many} versions of schedules were not computed: {why}"
     if verdict.not_checked:
