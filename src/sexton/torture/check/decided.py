@@ -62,19 +62,21 @@ class EveryFireDecided(Invariant):
             elif row is not None and passed and row[1] != "backfill":
                 what = f"it is recorded as {row[0]}, and as passed over as well"
                 self.violated(what, at, schedule=schedule.id)
-
         if version.began_as == "active":
             self._look_at_excluded(schedule, version, rule, until)
 
     def _look_at_excluded(
         self, schedule: Schedule, version: Version, rule: Rule, until: int
     ) -> None:
-        """What calendars take out is recorded with the fire before it, if there is one after it."""
-        gaps = _Gaps(self._excluded.get(schedule.id, []))
+        """What calendars take out is recorded with the fire before it, if there is one after it.
+
+        Whether it may have a decision of its own is for others to say.
+        """
+        rows, gaps = self._rows.get(schedule.id, {}), _Gaps(self._excluded.get(schedule.id, []))
         taken_out = rule.excluded(version.since, until)
         self.checked += len(taken_out)
         for at in taken_out:
-            if at not in gaps and rule.between(at, at + _FOLLOWED_WITHIN):
+            if at not in gaps and at not in rows and rule.between(at, at + _FOLLOWED_WITHIN):
                 what = f"the calendars of version {version.n} take it out, and the ledger does not"
                 self.violated(f"{what} say so", at, schedule=schedule.id)
 
