@@ -137,7 +137,7 @@ class Process:
     port: int
     pid: int = 0
     starts: int = 0
-    wanted: bool = True  # it shall run; if it does not, that is its own doing
+    wanted: bool = False  # it shall run; if it does not, that is its own doing
 
 
 @dataclass
@@ -155,17 +155,20 @@ class Stage:
 
     async def start(self, name: str, role: str, *, wait: bool = True) -> None:
         """A process behind a proxy of its own, up to where it is ready."""
-        process = self.processes.get(name)
-        if process is None:
-            port = await self.site.proxies.open(self.proxy(name), self.site.upstream)
-            process = self.processes[name] = Process(name, role, port)
+        process = await self.expect(name, role)
         await self._spawn(process)
         if wait:
             await self.until(f"{name} is ready", _is(self._ready(process).exists), START_WITHIN)
 
+    async def expect(self, name: str, role: str) -> Process:
+        """Its proxy is there, even if it is not."""
+        if name not in self.processes:
+            port = await self.site.proxies.open(self.proxy(name), self.site.upstream)
+            self.processes[name] = Process(name, role, port)
+        return self.processes[name]
+
     async def _spawn(self, process: Process) -> None:
         process.starts += 1
-        process.wanted = True
         process.pid = await self.site.nursery.start(
             *(process.role, self.folder / f"{process.name}.log"),
             name=process.name,
@@ -175,6 +178,7 @@ class Stage:
             answers=str(self.answers_file),
             settings=SETTINGS | MORE.get(process.role, {}) | self._way(process.port),
         )
+        process.wanted = True
 
     async def _supervise(self) -> None:
         """One that found no server in time when it started, on a busy machine, is started again."""
@@ -210,11 +214,13 @@ class Stage:
         return self._signal(name, 0)
 
     def _signal(self, name: str, number: int) -> bool:
+        pid = self.processes[name].pid
         try:
-            os.kill(self.processes[name].pid, number)
+            if pid:
+                os.kill(pid, number)
         except ProcessLookupError:
             return False
-        return True
+        return bool(pid)
 
     def proxy(self, name: str) -> str:
         return f"{self.database}:{name}"

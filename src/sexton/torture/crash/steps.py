@@ -93,11 +93,15 @@ async def _limited_jobs(stage: Stage) -> None:
     await stage.enqueue(("alone", {}, None), ("alone", {}, "a key"))
 
 
-async def _a_running_job(stage: Stage) -> None:
-    """Longer than the lease, so that it is lost unless that is renewed; for the first time soon."""
+async def _a_long_job(stage: Stage) -> None:
+    """Longer than the lease, so that it is lost unless that is renewed."""
+    await stage.expect(VICTIM, "worker")
     await stage.enqueue(("long", {"seconds": 1.4 * LEASE}, "a key"))
+
+
+async def _a_worker_comes(stage: Stage) -> None:
+    """Cut from its first renewal on, which it does before long."""
     await stage.start(VICTIM, "worker", wait=False)
-    await stage.until_begun()
 
 
 async def _a_failing_job(stage: Stage) -> None:
@@ -284,7 +288,7 @@ STEPS = {
         Step("enqueue", "client", ENQUEUES, _a_client, _ask, _answered_and_ended),
         Step("claim", "worker", {"claim": 2}, _a_worker, _some_jobs, _ended),
         Step("limit", "worker", {"claim_limited": 2}, _a_worker, _limited_jobs, _ended),
-        Step("renew", "worker", _once("renew"), _a_running_job, _nothing, _ended),
+        Step("renew", "worker", _once("renew"), _a_long_job, _a_worker_comes, _ended),
         Step("heartbeat", "node", _once("heartbeat"), _a_node_and_a_schedule, _nothing, _fired),
         Step("settle", "worker", _once("settle_succeeded"), _a_warm_worker, _quick_jobs, _ended),
         Step("answer", "worker", _once("settle"), _a_warm_worker, _an_answer, _ended),
