@@ -410,8 +410,11 @@ def test_asks_and_answers_are_put_together(run: Run) -> None:
 
 
 def test_a_violation_is_told_with_its_timeline_the_seed_and_how_to_see_it_again(run: Run) -> None:
-    run.job(0, 1, due=BEGINS + 5 * SECOND)
+    run.job(0, 1, due=BEGINS + 5 * SECOND, payload="p-1")
     run.claim(2, 1, 7, due=5)
+    job = {"task": "t", "payload": {"id": "p-1", "tenant": "default"}, "delay": 5}
+    ask = {"event": "ask", "n": 1, "verb": "enqueue", "at": BEGINS, "body": {"jobs": [job]}}
+    (run.folder / "acks" / "client-1.jsonl").write_text(json.dumps(ask) + "\n")
     fault = {"event": "begin", "n": 1, "fault": "kill", "target": "node-1", "at": BEGINS + SECOND}
     (run.folder / "faults.jsonl").write_text(json.dumps(fault) + "\n")
     run.dumps["job"] = [{"id": 1}]

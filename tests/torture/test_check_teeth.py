@@ -113,3 +113,19 @@ def test_a_dump_that_lost_a_line_is_not_whole(recorded: Path, tmp_path: Path) ->
     gaps.write_text("".join(gaps.read_text().splitlines(keepends=True)[:-1]))
     [why] = judge(folder).not_checked
     assert "lines of tables" in why
+
+
+@pytest.mark.parametrize("name", ["effects", "acks"])
+def test_a_log_that_lost_a_line_is_not_whole(name: str, recorded: Path, tmp_path: Path) -> None:
+    """What was cut short by a kill has never been counted."""
+    folder = _of_the_rig(recorded, tmp_path / "run")
+    [log] = (folder / name).iterdir()
+    many = len(log.read_text().splitlines())
+    about = folder / "run.json"
+    written = {"effects": 0, "acks": 0, name: many}
+    about.write_text(json.dumps({**json.loads(about.read_text()), "written": written}))
+    with log.open("a") as file:
+        file.write('{"at": 1, "eve')
+    assert judge(folder).clean
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))
+    assert f"what should be in {name}/, which lost 1 of {many} lines" in judge(folder).not_checked

@@ -39,6 +39,7 @@ async def test_a_cluster_under_faults_loses_nothing_and_doubles_nothing(tmp_path
     assert report.verdict["events"]["faults"] > 8
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["behind"] == 0, "what was missed has been made up for"
+    assert min(about["written"][name] for name in ("effects", "acks")) > 300
 
 
 async def test_what_is_left_on_a_server_that_went_away_is_said_though_there_is_no_report(

@@ -228,8 +228,9 @@ class Run:
     # ── after ───────────────────────────────────────────────────────────────
 
     async def _end(self, stand: Stand) -> None:
-        for process in stand.of("client", "worker", "api"):
+        for process in stand.of("client", "worker", "api", "sink"):
             await self._ended(process.name, stand)
+        self._about["written"] = {name: self._whole_lines(name) for name in ("effects", "acks")}
         self._say("writing down what the database holds")
         async with stand.connection() as connection:
             self._about["clock_offsets"].append(await apart(connection))
@@ -244,6 +245,11 @@ class Run:
         for role in (*cast.nodes, *cast.workers):
             if random.random() < 0.5:
                 stand.processes[role.name].clock(random.choice(OFFSETS))
+
+    def _whole_lines(self, name: str) -> int:
+        """Who was killed may have left half a line behind."""
+        files = (self._options.folder / name).glob("*.jsonl")
+        return sum(each.read_bytes().count(b"\n") for each in files)
 
     def _write_about(self) -> None:
         text = json.dumps(self._about, indent=2)

@@ -78,3 +78,44 @@ def an_acknowledged_job_is_taken_for_another_that_was_over(run: Tampered) -> Non
 def _told(ack: Line) -> list[Line]:
     answer = ack.get("answer") or {}
     return [each for each in answer.get("jobs", ()) if "duplicate" in each]
+
+
+@found_by("acknowledged-survives")
+def a_job_that_nobody_asked_for(run: Tampered) -> None:
+    """It was made out of nothing, ran and succeeded."""
+    _rename(run, run.double_job(_made(run, "quick-3")["id"]), "phantom")
+
+
+@found_by("acknowledged-survives")
+def a_second_job_of_a_fire_that_is_called_an_enqueue(run: Tampered) -> None:
+    job = run.double_job(run.fires("beat", decision="fired", kind="due")[2]["now"]["job"])
+    [made] = run.all("job", "I", job)
+    made["now"] |= {"schedule": None, "fire_at": None}
+    for each in run.effects_of(job):
+        each |= {"schedule": None, "fire_at": None}
+
+
+@found_by("acknowledged-survives")
+def a_job_without_a_payload_that_nobody_asked_for(run: Tampered) -> None:
+    _rename(run, run.double_job(_made(run, "quick-3")["id"]), None)
+
+
+@found_by("acknowledged-survives")
+def a_client_is_forgotten(run: Tampered) -> None:
+    """Whatever it asked for, and was told."""
+    asked = {each["n"] for each in run.acks if "quick-3" in str(each.get("body"))}
+    run.drop("acks", lambda each: each["n"] in asked)
+
+
+@found_by("acknowledged-survives")
+def a_job_of_another_priority_of_which_nobody_was_told(run: Tampered) -> None:
+    ask = next(each for each in run.acks if "quick-3" in str(each.get("body")))
+    ask["body"]["jobs"][0]["priority"] = 3
+    run.drop("acks", lambda each: each["n"] == ask["n"] and each is not ask)
+
+
+def _rename(run: Tampered, job: int, payload: str | None) -> None:
+    [made] = run.all("job", "I", job)
+    made["now"]["payload"] = payload
+    for each in run.effects_of(job):
+        each["payload"] = {**each["payload"], "id": payload}

@@ -15,6 +15,7 @@ from sexton.torture.check.things import Schedule
 from sexton.torture.check.unasked import Unasked
 
 _ENQUEUES = ("enqueue", "enqueue_many")
+Jobs = dict[str | None, list[int]]  # by the id of their payload
 
 
 class AcknowledgedSurvives(Invariant):
@@ -70,12 +71,12 @@ class AcknowledgedSurvives(Invariant):
             self.violated(f"job {job.id} ran {wrong}", line["at"], job=job.id)
 
     def finish(self) -> None:
-        by_payload: dict[str, list[int]] = defaultdict(list)
+        by_payload: dict[str | None, list[int]] = defaultdict(list)
         for job in self.world.jobs.values():
-            if job.payload is not None and job.schedule is None:
+            if job.schedule is None:
                 by_payload[job.payload].append(job.id)
         by_name = {(each.tenant, each.name): each for each in self.world.schedules.values()}
-        asked: Counter[str] = Counter()
+        asked: Counter[str | None] = Counter()
         for ask in self.evidence.asks:
             if ask.verb in _ENQUEUES:
                 self._enqueue(ask, by_payload, asked)
@@ -90,9 +91,9 @@ class AcknowledgedSurvives(Invariant):
                     self._requests[ask.verb][schedule.id] += ask.again is None
             if ask.answer is not None:
                 self._written(ask, schedule)
-        for payload, most in asked.items():
-            if len(by_payload[payload]) > most:
-                jobs = by_payload[payload]
+        for payload, jobs in by_payload.items():
+            self.checked += 1
+            if len(jobs) > (most := asked[payload]):
                 what = f"{payload!r} was asked for {most} times, and made jobs {jobs}"
                 self.violated(what, self.world.jobs[jobs[-1]].created, job=jobs[-1])
         if (wrong := self._repeats.silent()) is not None:
@@ -113,7 +114,7 @@ class AcknowledgedSurvives(Invariant):
 
     # ── jobs ────────────────────────────────────────────────────────────────
 
-    def _enqueue(self, ask: Ask, made: dict[str, list[int]], asked: Counter[str]) -> None:
+    def _enqueue(self, ask: Ask, made: Jobs, asked: Counter[str | None]) -> None:
         wanted = {each["payload"]["id"]: each for each in ask.body.get("jobs", ())}
         for payload in wanted:
             # However often a request is sent through the API under one key, it is one request.
@@ -125,10 +126,10 @@ class AcknowledgedSurvives(Invariant):
             self.checked += 1
             for payload in wanted:
                 self._refused(ask, payload, str(ask.error), made)
+        elif not ask.refused:
+            self._unanswered(ask, wanted, made)
 
-    def _told(
-        self, ask: Ask, answers: list[Line], wanted: dict[str, Line], made: dict[str, list[int]]
-    ) -> None:
+    def _told(self, ask: Ask, answers: list[Line], wanted: dict[str, Line], made: Jobs) -> None:
         if [each["payload_id"] for each in answers] != [*wanted]:
             what = f"{len(wanted)} jobs were asked for, and {len(answers)} answers given, or others"
             self.violated(f"{what}: {[*wanted][:1]}", ask.answered_at or ask.at)
@@ -140,7 +141,16 @@ class AcknowledgedSurvives(Invariant):
             elif ask.again is None:
                 self._refused(ask, each["payload_id"], str(each.get("error")), made)
 
-    def _refused(self, ask: Ask, payload: str, why: str, made: dict[str, list[int]]) -> None:
+    def _unanswered(self, ask: Ask, wanted: dict[str, Line], made: Jobs) -> None:
+        """What nobody was told of may have been made all the same: then it is as it was asked."""
+        for payload, each in wanted.items():
+            for id in made.get(payload, ()):
+                self.checked += 1
+                if (wrong := self._as_asked.wrong(ask, self.world.jobs[id], each)) is not None:
+                    what = f"job {id} was made for {payload!r}, of which nobody was told: {wrong}"
+                    self.violated(what, self.world.jobs[id].created, job=id)
+
+    def _refused(self, ask: Ask, payload: str, why: str, made: Jobs) -> None:
         for job in made.get(payload, ()):
             what = f"{payload!r} was refused ({why}), and yet there is job {job}"
             self.violated(what, ask.at, job=job)
