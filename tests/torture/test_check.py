@@ -202,46 +202,6 @@ def test_of_those_that_are_claimed_together_nobody_is_first(run: Run) -> None:
     assert not _violations(run, "nothing-starves")
 
 
-def test_a_tenant_that_never_has_its_turn_starves(run: Run) -> None:
-    run.run["calm_at"] = BEGINS + 999 * SECOND
-    run.job(0, 1, tenant=2)
-    for nth in range(300):
-        run.job(nth * 0.25, 10 + nth)
-        run.claim(nth * 0.25 + 0.1, 10 + nth, 1 + nth, due=nth * 0.25)
-    [what] = _violations(run, "nothing-starves")
-    assert "other tenants" in what
-
-
-@pytest.mark.parametrize(("turn", "many"), [(None, 1), (30, 0)])
-def test_a_tenant_whose_turn_comes_very_late_starves(
-    run: Run, turn: float | None, many: int
-) -> None:
-    """Its own claim at the end is no excuse; one in between is."""
-    run.run["calm_at"] = BEGINS + 999 * SECOND
-    run.job(0, 1, tenant=2)
-    run.job(0, 2, tenant=2, priority=1)
-    for nth in range(300):
-        at = nth * 0.25
-        run.job(at, 10 + nth)
-        run.claim(at + 0.1, 10 + nth, 1 + nth, due=at)
-        if at == turn:
-            run.claim(at + 0.2, 2, 600, due=0)
-    run.claim(75, 1, 700, due=0)
-    found = [each for each in _violations(run, "nothing-starves") if "job 1 waited" in each]
-    assert len(found) == many
-
-
-@pytest.mark.parametrize(("seconds", "many"), [(75, 0), (95, 1)])
-def test_a_queue_of_which_nobody_claims_starves(run: Run, seconds: int, many: int) -> None:
-    run.run["calm_at"] = BEGINS + 999 * SECOND
-    run.job(0, 1, queue="forgotten")
-    for nth in range(4 * seconds):
-        run.job(nth * 0.25, 10 + nth)
-        run.claim(nth * 0.25 + 0.1, 10 + nth, 1 + nth, due=nth * 0.25)
-    found = _violations(run, "nothing-starves")
-    assert ["other queues" in each for each in found] == [True] * many
-
-
 @pytest.mark.parametrize(
     ("until", "outage", "many"),
     [(25, None, 1), (14, None, 0), (25, (9, 20), 0), (45, (9, 20), 1), (45, (9, 36), 0)],

@@ -2,24 +2,27 @@
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
-from sexton.torture.check.holding import Place, places
+from sexton.torture.check.holding import places
 from sexton.torture.check.invariant import Invariant, is_claim
+from sexton.torture.check.room import Room
 from sexton.torture.check.things import Job
 
 # A step of priority is a head start of a minute.
 AGEING = 60 * SECOND
 # What nobody announced is found by a sweep, at worst so much later; locks are gone by then.
 UNSEEN = 60 * SECOND
-# Such a sweep has a turn of its own to wait for, and takes its time.
-QUEUE_UNSEEN = 90 * SECOND
-# For each minute that somebody waits, so many jobs of others were claimed.
-OTHERS = 200
+# In so many seconds others of its queue were claimed, and nobody of its lane: in two runs of 15
+# minutes in three at most, and in six of a lane whose limit had room.
+PASSED_OVER = 20
+# So of other queues; in five at most. Such a sweep has a turn of its own to wait for.
+QUEUE_PASSED_OVER = 30
 
 Lane = tuple[str, int, str | None, str | None]  # queue, tenant; task and key if that is limited
 Turns = dict[Any, list[int]]  # when there were claims
@@ -45,8 +48,7 @@ class NothingStarves(Invariant):
         self._waited: dict[Lane, list[Waited]] = defaultdict(list)
         self._claims: dict[Lane, list[tuple[int, int, int]]] = defaultdict(list)  # at, rank, job
         self._batches: dict[int, int] = {}  # when the first job of a transaction was claimed
-        self._running: Counter[Place] = Counter()
-        self._full: dict[Place, int] = {}  # when the last claim was that filled it
+        self._room = Room()
         timeouts = {each["task"]: each.get("timeout") for each in evidence.folder.dump("tasks")}
         self._runs_for = {
             task: round(timeout * SECOND) for task, timeout in timeouts.items() if timeout
@@ -62,7 +64,7 @@ class NothingStarves(Invariant):
             return
         if change.op == "U" and _stays_ready(change) and change.id in self._ready:
             return
-        self._fill(job, change)
+        self._room.fill(job, self.world.tasks.get(job.task), change)
         since = self._ready.pop(change.id, None)
         rank = job.due - job.priority * AGEING
         # Of those that are claimed together nobody is first, in whichever order they are written.
@@ -75,15 +77,6 @@ class NothingStarves(Invariant):
                 self._claims[_lane(job)].append((at, rank, job.id))
         elif change.op == "U" and change.now["by"] is None and change.now["after"] is None:
             self._ready[change.id] = max(change.at, change.now["due"])
-
-    def _fill(self, job: Job, change: Change) -> None:
-        claims = is_claim(change)
-        if not claims and (change.was["by"] is None or (change.now or {}).get("by") is not None):
-            return
-        for place, _, most in places(job, self.world.tasks.get(job.task)):
-            self._running[place] += 1 if claims else -1
-            if claims and self._running[place] >= most:
-                self._full[place] = change.at
 
     def finish(self) -> None:
         end = max(self.evidence.stopped, self.world.ended + 1)
@@ -128,19 +121,27 @@ class NothingStarves(Invariant):
             times.sort()
         everything = sorted(at for times in queues.values() for at in times)
         for lane, waited in self._waited.items():
-            if lane[2] is not None:
-                continue  # a limit may be full
             of_lane, of_queue = tenants.get(lane, []), queues.get(lane[0], [])
+            whose = "tenants" if lane[2] is None else "lanes"
             for each in waited:
-                if each.until - each.since <= UNSEEN:
+                if each.until - each.since <= PASSED_OVER * SECOND:
                     continue
                 self.checked += 1
-                if _passed_over(each, of_lane, of_queue, UNSEEN):
-                    what = f"job {each.job} waited while only jobs of other tenants were claimed"
+                has_room = self._has_room(each.job)
+                if _passed_over(each, of_lane, of_queue, has_room) > PASSED_OVER:
+                    what = f"job {each.job} waited while only jobs of other {whose} were claimed"
                     self.violated(what, each.until, job=each.job)
-                elif _passed_over(each, of_queue, everything, QUEUE_UNSEEN):
+                elif _passed_over(each, of_queue, everything, has_room) > QUEUE_PASSED_OVER:
                     what = f"job {each.job} waited while only jobs of other queues were claimed"
                     self.violated(what, each.until, job=each.job)
+
+    def _has_room(self, id: int) -> Callable[[int], bool]:
+        """Whether there was room for a job at an instant; always for one that knows no limit."""
+        job = self.world.jobs[id]
+        if not job.limited:
+            return lambda at: True
+        wanted = [place for place, _, _ in places(job, self.world.tasks.get(job.task))]
+        return lambda at: self._room.was_there(wanted, at)
 
     def _left_behind(self) -> None:
         """At the end: who waits for nobody, or for a job that is no more, or has a worker that is
@@ -180,7 +181,7 @@ class NothingStarves(Invariant):
         """Its limit was full by then, of claims that may still have run."""
         runs_for = self._runs_for.get(job.task, UNSEEN)
         return any(
-            self._full.get(place, by - runs_for) > by - runs_for
+            self._room.filled_after(place, by - runs_for)
             for place, _, _ in places(job, self.world.tasks.get(job.task))
         )
 
@@ -194,15 +195,18 @@ class NothingStarves(Invariant):
                 self.violated(f"{run[name]} {what} at the end", self.evidence.stopped)
 
 
-def _passed_over(waited: Waited, own: list[int], all_: list[int], longest: int) -> bool:
-    """Whether there was so much of its wait, or more, in which many others were claimed, and none
+def _passed_over(
+    waited: Waited, own: list[int], all_: list[int], has_room: Callable[[int], bool]
+) -> int:
+    """In how many seconds, at a stretch, others were claimed while there was room for it, and none
     of its own kind; its own claim is at the end of that."""
     among = own[bisect_right(own, waited.since) : bisect_left(own, waited.until)]
+    most = 0
     for first, last in pairwise([waited.since, *among, waited.until]):
-        others = bisect_left(all_, last) - bisect_right(all_, first)
-        if last - first > longest and others > OTHERS * (last - first) // UNSEEN:
-            return True
-    return False
+        if (last - first) // SECOND >= most:
+            others = all_[bisect_right(all_, first) : bisect_left(all_, last)]
+            most = max(most, len({at // SECOND for at in others if has_room(at)}))
+    return most
 
 
 def _stays_ready(change: Change) -> bool:
