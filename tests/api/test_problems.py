@@ -152,8 +152,13 @@ async def test_who_goes_away_in_the_middle_of_a_body_leaves_nothing(api: Served)
 
 async def test_what_the_framework_answers_has_the_same_shape(api: Served) -> None:
     async with api.client() as http:
-        for path in ("/v1/nothing", "/nothing", "/v1/keys/", "/v1//keys", "/v1/keys/1/other"):
-            assert checked(await http.get(path), 404)["type"] == "/problems/not_found"
+        for path in ("/", "/v1/nothing", "/nothing", "/v1/keys/", "/v1//keys", "/v1/keys/1/other"):
+            problem = checked(await http.get(path), 404)
+            assert problem["type"] == "/problems/not_found"
+            assert problem["detail"] == (
+                f"there is nothing at {path}; what there is: /openapi.json"
+            )
+        assert (await http.get("/openapi.json")).status_code == 200
         answer = await http.patch("/v1/keys", json={})
         assert checked(answer, 405)["type"] == "/problems/method_not_allowed"
         assert answer.headers["allow"] == "GET, POST"
@@ -168,9 +173,12 @@ async def test_what_the_framework_answers_has_the_same_shape(api: Served) -> Non
             "application/json",
         ):
             assert (await http.get("/v1/keys", headers={"accept": fine})).status_code == 200
-        checked(await http.get("/v1/keys/abc"), 422)
+        assert checked(await http.get("/v1/keys/abc"), 422)["detail"] == "id: not a whole number"
         checked(await http.get("/v1/keys/0"), 422)
         checked(await http.get(f"/v1/keys/{10**30}"), 422)
+        assert checked(await http.get("/v1/keys/" + "9" * 5000), 422)["detail"].startswith("id: ")
+        unnamed = checked(await http.post("/v1/keys", json={"role": "admin"}), 422)
+        assert unnamed["detail"] == "name: has to be given"
         assert checked(await http.get("/v1/keys?limit=0"), 422)["field"] == "limit"
         assert checked(await http.get("/v1/keys?limit=ten"), 422)["field"] == "limit"
         assert checked(await http.get("/v1/keys?cursor=junk"), 422)["field"] == "cursor"

@@ -191,7 +191,8 @@ async def test_the_cluster_is_looked_at_while_it_lives(app: Sexton, address: Add
             await asyncio.sleep(0.01)
         findings = await examined(address)
         ok = {each.check: each.what for each in findings if each.level == "ok"}
-        assert "only leads in term 1" in ok["cluster"]
+        assert ok["cluster"].startswith("only leads in term 1 since ")
+        assert ok["cluster"].endswith("; 1 node lives")
         assert ok["partitions"] == "every partition has an owner"
         assert "edition" in ok["time zones"]
         assert "only one node" in amiss(findings)["cluster"].what
@@ -317,7 +318,7 @@ async def test_quarantined_and_late_schedules_are_found(app: Sexton, address: Ad
     said = [each.what for each in found]
     assert any("'s0' of default is quarantined: its zone is gone" in each for each in said)
     assert any("2 more are quarantined" in each for each in said)
-    assert any("1 schedules are late" in each for each in said)
+    assert any("1 schedule is late" in each for each in said)
 
 
 async def test_an_old_schema_is_a_problem_and_the_rest_is_not_looked_at(address: Address) -> None:
@@ -328,7 +329,7 @@ async def test_an_old_schema_is_a_problem_and_the_rest_is_not_looked_at(address:
 
 
 async def test_an_owner_without_privileges_is_told_what_it_may_not_see(
-    server: Postgres, database_url: str
+    server: Postgres, database_url: str, cli: Cli
 ) -> None:
     connection = await asyncpg.connect(database_url)
     name = await connection.fetchval("select current_database()")
@@ -346,8 +347,12 @@ async def test_an_owner_without_privileges_is_told_what_it_may_not_see(
     findings = await examined(plain)
     unknown = amiss(findings, "unknown")
     assert "grant pg_read_all_stats to plain_owner" in unknown["transactions"].do
+    of_sessions = [each.level for each in findings if each.check == "transactions"]
+    assert of_sessions == ["unknown"], "what it cannot see is not well"
     assert {each.check for each in findings} >= {"indexes", "vacuum", "queues", "schedules"}
     assert not [each for each in findings if "may not look" in each.what]
+    said = await asyncio.to_thread(cli, "doctor", SEXTON_DATABASE_URL=plain.url)
+    assert said.out.endswith("1 problem, 1 warning, 1 unknown\n"), said.out
 
 
 def test_the_command_prints_a_table_or_json_and_its_exit_code_says_whether_to_worry(

@@ -229,7 +229,14 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(both: Both, folder: Path, ot
         (("queues",), {"SEXTON_KEY": ""}, 2, "set SEXTON_KEY, or give --key-file"),
         (("queues",), {"SEXTON_KEY": "sxt_nonsense"}, 2, "look at SEXTON_KEY"),
         (("queues", "--key-file", "nowhere"), {}, 2, "cannot read nowhere"),
-        (("queues", "--server", "http://127.0.0.1:1"), {}, 3, "does `sexton api` run there?"),
+        (
+            ("queues", "--server", "http://127.0.0.1:1"),
+            *({}, 3, "http://127.0.0.1:1 cannot be reached: Connection refused; does `sexton api`"),
+        ),
+        (
+            ("queues", "--server", f"{both.api.url}/foo"),
+            *({}, 2, "there is nothing at /foo/v1/queues; what there is"),
+        ),
         (("queues", "--server", "nonsense"), {}, 2, "is not like https://"),
         (("queues", "--server", "http://u:p@x"), {}, 2, "give no user in the URL"),
         (("queues", "--server", other), {}, 2, "there is no Sexton at"),

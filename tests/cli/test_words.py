@@ -1,12 +1,14 @@
 """Instants, lengths and other people's text, without any process."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import typer
 
 from sexton.cli.instants import Instant, parse_instant
-from sexton.cli.output import clean, compact, first_line, lasted
+from sexton.cli.output import clean, compact, dated, first_line, lasted
 from sexton.cli.parameters import json_object, one_of
 
 NOW = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -61,6 +63,22 @@ def test_lines_are_kept_where_lines_are_wanted() -> None:
     assert len(first_line("x" * 10_000)) == 200
     assert compact({"a": "é\x1b"}) == '{"a": "é\\u001b"}'
     assert len(compact({"a": "x" * 1000})) == 60
+
+
+@pytest.fixture
+def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Europe/Paris")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_paris")
+def test_where_there_is_room_an_instant_has_its_day_and_its_zone() -> None:
+    assert dated(NOW) == "2026-03-28 13:00:00 CET"
+    assert dated(NOW + timedelta(days=1)) == "2026-03-29 14:00:00 CEST"
+    assert dated(None) == ""
 
 
 def test_lengths_of_time_are_said() -> None:

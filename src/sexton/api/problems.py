@@ -22,6 +22,7 @@ from sexton.store.connection import is_transient, say
 log = logging.getLogger("sexton.api")
 
 PROBLEM_JSON = "application/problem+json"
+NOTHING_AT = "there is nothing at"
 # What any route may answer besides its own.
 ALWAYS = (400, 401, 403, 406, 408, 413, 415, 422, 429, 500, 503)
 _LONGEST_DETAIL = 2000
@@ -30,6 +31,14 @@ _MOST_FIELDS = 20
 _FIELDS = {"arguments": "payload", "from_": "from"}
 # How a message names its field: cron: …, calendar: dates: …, cron '0 6 * *': …, no option 'colour'.
 _FIELD = re.compile(r"(?:calendar: )?([\w.]+): |(cron|timezone|dst) '|no option '(\w+)'")
+# Where the library speaks of its own parsing.
+_WORDS = {
+    "int_parsing": "not a whole number",
+    "int_parsing_size": "too many digits",
+    "int_from_float": "not a whole number",
+    "bool_parsing": "not true or false",
+    "missing": "has to be given",
+}
 _OF_HTTP = {
     404: "not_found",
     405: "method_not_allowed",
@@ -125,6 +134,8 @@ def handlers() -> dict[int | type[Exception], Callable[[Request, Any], Any]]:
 
 async def _handle(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
+    if isinstance(error, HTTPException) and problem.status == 404:
+        problem.detail = f"{NOTHING_AT} {request.url.path}; what there is: /openapi.json"
     if problem.status == 405:
         problem.headers = {"Allow": ", ".join(sorted(_methods(request)))}
     return answer(problem, request.state.request_id)
@@ -182,7 +193,7 @@ def unavailable(detail: str = "the database does not answer as it should; try ag
 def _of_fields(error: RequestValidationError) -> Problem:
     """Without what was sent: it may be a secret, or a megabyte."""
     found = [
-        {"field": _path(each["loc"]), "detail": str(each["msg"]).removeprefix("Value error, ")}
+        {"field": _path(each["loc"]), "detail": in_words(each)}
         for each in error.errors()[:_MOST_FIELDS]
     ]
     first = found[0]
@@ -197,6 +208,11 @@ def _of_fields(error: RequestValidationError) -> Problem:
     )
 
 
+def in_words(each: Mapping[str, Any]) -> str:
+    """What is wrong with a field."""
+    return _WORDS.get(each["type"]) or str(each["msg"]).removeprefix("Value error, ")
+
+
 def _path(place: tuple[int | str, ...]) -> str:
     """('body', 'target', 'http', 'url') is target.http.url; the body as a whole is `body`."""
     return ".".join(map(str, place[1:])) if len(place) > 1 else str(place[0])
@@ -206,7 +222,7 @@ def _of_http(error: HTTPException) -> Problem:
     status = error.status_code
     detail = str(error.detail)
     if status == 404:
-        detail = "there is nothing at this path"
+        detail = f"{NOTHING_AT} this path"
     elif status == 405:
         detail = "this path knows other methods"
     kind = _OF_HTTP.get(status, "malformed" if status < 500 else "unavailable")

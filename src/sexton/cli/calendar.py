@@ -7,7 +7,7 @@ import typer
 
 from sexton.cli import output
 from sexton.cli.complete import calendars
-from sexton.cli.output import count, say, say_more, show, show_json, when
+from sexton.cli.output import count, dated, say, say_more, show, show_json, when
 from sexton.cli.parameters import Cursor, Json, Limit
 from sexton.cli.session import run
 from sexton.cli.site import Site, gathered
@@ -104,7 +104,7 @@ def show_calendar(context: typer.Context, name: Name, as_json: Json = False) -> 
         output.facts(
             [
                 ("calendar", view.name),
-                ("version", f"{view.version}, since {when(view.since)}"),
+                ("version", f"{view.version}, since {dated(view.since)}"),
                 ("timezone", view.timezone or "that of the schedule"),
                 ("dates", "\n".join(view.dates)),
                 ("ranges", "\n".join(view.ranges)),

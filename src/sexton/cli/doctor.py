@@ -39,6 +39,7 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
             level = Text(each.level, style=STYLES[each.level], no_wrap=True)
             made.add_row(level, *(Text(clean(t)) for t in (each.check, each.what, each.do)))
         show(made)
-        say(f"{count(many['problem'], 'problem')}, {count(many['warning'], 'warning')}")
+        unknown = f", {many['unknown']:,} unknown" if many["unknown"] else ""
+        say(f"{count(many['problem'], 'problem')}, {count(many['warning'], 'warning')}{unknown}")
     if many["problem"]:
         raise typer.Exit(ExitCode.FINDING)

@@ -7,7 +7,7 @@ import typer
 
 from sexton.cli import output
 from sexton.cli.complete import endpoints
-from sexton.cli.output import say, say_more, shortly, show, show_json, when
+from sexton.cli.output import dated, say, say_more, shortly, show, show_json, when
 from sexton.cli.parameters import Cursor, Json, Limit, as_seconds, reads
 from sexton.cli.session import run
 from sexton.cli.site import Site, gathered
@@ -227,7 +227,7 @@ def show_endpoint(context: typer.Context, name: Name, as_json: Json = False) -> 
                 ("attempts", retry["max_attempts"]),
                 ("retries", f"after {shortly(retry['base'])} to {shortly(retry['cap'])}"),
                 ("task", view.task),
-                ("version", f"{view.version}, since {when(view.changed_at)}"),
+                ("version", f"{view.version}, since {dated(view.changed_at)}"),
             ]
         )
     )

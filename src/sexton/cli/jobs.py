@@ -11,7 +11,7 @@ from sexton.cli import output
 from sexton.cli.bulk import File, enqueue_from_file
 from sexton.cli.complete import queues, schedules, tasks
 from sexton.cli.instants import Instant
-from sexton.cli.output import ExitCode, say, say_more, show, show_json, when
+from sexton.cli.output import ExitCode, dated, say, say_more, show, show_json, when
 from sexton.cli.parameters import (
     Cursor,
     JobId,
@@ -143,16 +143,16 @@ def described(job: Job | Dead) -> list[RenderableType]:
     if isinstance(job, Job):
         progress = None if job.progress is None else output.compact(job.progress)
         live = [
-            ("due", when(job.due_at)),
+            ("due", dated(job.due_at)),
             ("after", None if job.after_job is None else f"job {job.after_job} has ended"),
-            ("finished", when(job.finished_at)),
+            ("finished", dated(job.finished_at)),
             ("worker", job.worker),
             ("progress", progress),
             ("cancelling", "asked for" if job.cancel_requested else None),
             ("result", None if job.result is None else output.compact(job.result, 2000)),
         ]
     else:
-        live = [("died", when(job.died_at)), ("reason", job.reason)]
+        live = [("died", dated(job.died_at)), ("reason", job.reason)]
     shown: list[RenderableType] = [
         output.facts(
             [
@@ -164,9 +164,9 @@ def described(job: Job | Dead) -> list[RenderableType]:
                 ("key", job.key),
                 ("tags", ", ".join(job.tags)),
                 ("arguments", output.compact(job.payload, 2000)),
-                ("created", when(job.created_at)),
+                ("created", dated(job.created_at)),
                 ("fired by", job.schedule),
-                ("fire at", when(job.fire_at) if job.fire_at else None),
+                ("fire at", dated(job.fire_at) if job.fire_at else None),
                 *live,
             ]
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sexton.cli import output
-from sexton.cli.output import lasted, say, say_more, show, show_json, when
+from sexton.cli.output import dated, lasted, say, say_more, show, show_json, when
 from sexton.cli.parameters import Cursor, Json, Limit, as_seconds, reads
 from sexton.cli.session import options, run
 from sexton.cli.site import Site, gathered
@@ -112,10 +112,10 @@ def show_key(context: typer.Context, id: Id, as_json: Json = False) -> None:
                 *(("key", view.id), ("name", view.name), ("tenant", view.tenant)),
                 *(("role", view.role), ("begins", f"{view.shown}…")),
                 ("state", output.state(view.state)),
-                ("created", f"{when(view.created_at)} by {view.created_by}"),
-                ("expires", when(view.expires_at)),
-                ("revoked", when(view.revoked_at)),
-                ("last used", when(view.last_used_at)),
+                ("created", f"{dated(view.created_at)} by {view.created_by}"),
+                ("expires", dated(view.expires_at)),
+                ("revoked", dated(view.revoked_at)),
+                ("last used", dated(view.last_used_at)),
                 ("replaced by", "" if view.replaced_by is None else f"key {view.replaced_by}"),
             ]
         )

@@ -89,6 +89,11 @@ def when(instant: datetime | None) -> str:
     return local.strftime("%H:%M:%S" if local.date() == today else "%Y-%m-%d %H:%M:%S")
 
 
+def dated(instant: datetime | None) -> str:
+    """The same where there is room: with the day and the zone."""
+    return "" if instant is None else instant.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
 def lasted(seconds: float) -> str:
     """A length of time as people say it."""
     if seconds < 1:

@@ -1,7 +1,7 @@
 """What a change would do to a schedule, for people and for scripts."""
 
 from sexton.cli import output
-from sexton.cli.output import count, say, show, show_json, when
+from sexton.cli.output import count, dated, say, show, show_json, when
 from sexton.remote.views import Plan
 
 
@@ -21,4 +21,4 @@ def show_plan(plan: Plan, as_json: bool) -> None:
             shown = ", ".join(map(when, fires[:5])) + (", …" if len(fires) > 5 else "")
             say(f"{count(len(fires), 'fire')} {word}: {shown}")
     if plan.after:
-        say(f"the next fire would be {when(plan.after[0].fire_at)}")
+        say(f"the next fire would be {dated(plan.after[0].fire_at)}")

@@ -12,7 +12,7 @@ from sexton.cli import output, site
 from sexton.cli.bulk import File, add_from_file
 from sexton.cli.complete import schedules, tasks
 from sexton.cli.instants import Instant
-from sexton.cli.output import say, say_more, show, show_json, when
+from sexton.cli.output import dated, say, say_more, show, show_json, when
 from sexton.cli.parameters import Cursor, Json, Limit, arguments_of_a_task, as_instant
 from sexton.cli.plan import show_plan
 from sexton.cli.session import run
@@ -133,7 +133,7 @@ def described(view: Schedule) -> RenderableType:
             ("schedule", view.name),
             ("state", output.state(view.state)),
             ("why", view.reason),
-            ("until", when(view.until)),
+            ("until", dated(view.until)),
             ("when", in_words(options)),
             *(
                 (name.replace("_", " "), _option(name, value))
@@ -145,10 +145,10 @@ def described(view: Schedule) -> RenderableType:
             ("queue", view.queue),
             ("priority", view.priority),
             ("tags", ", ".join(view.tags)),
-            ("next fire", "late" if view.late else when(view.next_fire_at)),
-            ("last fire", when(view.last_fire_at)),
-            ("version", f"{view.version}, since {when(view.since)}"),
-            ("created", when(view.created_at)),
+            ("next fire", "late" if view.late else dated(view.next_fire_at)),
+            ("last fire", dated(view.last_fire_at)),
+            ("version", f"{view.version}, since {dated(view.since)}"),
+            ("created", dated(view.created_at)),
             ("declared by", view.declared_by),
         ]
     )

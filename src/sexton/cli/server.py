@@ -50,9 +50,11 @@ async def at(url: str, key: str | None) -> AsyncIterator[Server]:
     except Denied as error:
         raise _told(error, _denied(error, key)) from None
     except NotFound as error:
-        if error.problem.type:
-            raise
-        raise ConfigurationError(f"--server: there is no Sexton at {url}") from None
+        if not error.problem.type:
+            raise ConfigurationError(f"--server: there is no Sexton at {url}") from None
+        if (path := urlsplit(url).path.strip("/")) and f" /{path}/" in str(error):
+            raise ConfigurationError(f"--server: {error}; is the path of {url} right?") from None
+        raise
     except Unavailable as error:
         raise Unavailable(f"{error}; does `sexton api` run there?") from None
 

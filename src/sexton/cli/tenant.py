@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sexton.cli import output
-from sexton.cli.output import lasted, say, say_more, show, show_json, when
+from sexton.cli.output import dated, lasted, say, say_more, show, show_json, when
 from sexton.cli.parameters import Cursor, Json, Limit, reads
 from sexton.cli.session import run
 from sexton.cli.site import Site, gathered
@@ -140,7 +140,7 @@ def show_tenant(context: typer.Context, name: Name, as_json: Json = False) -> No
         output.facts(
             [
                 ("tenant", view.name),
-                ("created", when(view.created_at)),
+                ("created", dated(view.created_at)),
                 ("schedules", _said(view.max_schedules)),
                 ("live jobs", _said(view.max_live_jobs)),
                 ("payload bytes", _said(view.max_payload_bytes)),

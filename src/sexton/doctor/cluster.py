@@ -4,7 +4,16 @@ from collections.abc import AsyncIterator
 
 from sexton import __version__
 from sexton.cluster.zones import edition
-from sexton.doctor.finding import Finding, Patient, lasted, listed, ok, problem, warning
+from sexton.doctor.finding import (
+    Finding,
+    Patient,
+    counted,
+    lasted,
+    listed,
+    ok,
+    problem,
+    warning,
+)
 from sexton.doctor.server import SKEW_WARNING
 
 
@@ -23,10 +32,11 @@ async def leader(patient: Patient) -> AsyncIterator[Finding]:
         else:
             yield ok("cluster", "no node lives, and there is nothing to fire")
         return
+    live = counted(known.nodes, "node lives", "nodes live")
     if not leads.leads:
         yield problem(
             "cluster",
-            f"{known.nodes} nodes live, and none of them leads",
+            f"{live}, and none of them leads",
             "if it stays so for longer than a few seconds, look at the nodes' logs",
         )
     else:
@@ -35,7 +45,7 @@ async def leader(patient: Patient) -> AsyncIterator[Finding]:
         since = "" if leads.elected_at is None else f" since {leads.elected_at:%Y-%m-%d %H:%M:%S}Z"
         yield ok(
             "cluster",
-            f"{name} leads in term {leads.term}{since}; {known.nodes} nodes live",
+            f"{name} leads in term {leads.term}{since}; {live}",
         )
     if known.nodes == 1 and scheduled:
         yield warning(
@@ -46,7 +56,7 @@ async def leader(patient: Patient) -> AsyncIterator[Finding]:
     if known.unowned:
         yield problem(
             "partitions",
-            f"{known.unowned} of 256 partitions have no owner",
+            f"{known.unowned} of 256 partitions {'has' if known.unowned == 1 else 'have'} no owner",
             "if it stays so for longer than a lease, restart the node that leads",
         )
     else:
@@ -99,7 +109,8 @@ async def clocks(patient: Patient) -> AsyncIterator[Finding]:
         )
     elif known:
         most = max(abs(skew) for _, skew in known)
-        yield ok("clocks", f"{len(known)} nodes and workers are within {lasted(most)} of it")
+        who = counted(len(known), "node or worker is", "nodes and workers are")
+        yield ok("clocks", f"{who} within {lasted(most)} of the database's")
 
 
 async def silent(patient: Patient) -> AsyncIterator[Finding]:

@@ -36,7 +36,7 @@ async def stuck(patient: Patient) -> AsyncIterator[Finding]:
     named = listed([f"{task} ({jobs:,})" for task, jobs in found])
     yield problem(
         "stuck",
-        f"{many:,} running jobs have a worker that is silent: {named}",
+        f"{counted(many, 'running job has', 'running jobs have')} a silent worker: {named}",
         "start a worker: any one reaps for all; then `sexton stuck`",
     )
 
@@ -74,7 +74,8 @@ async def queues(patient: Patient) -> AsyncIterator[Finding]:
                 "start more workers, raise their concurrency, or look at what is limited",
             )
     if not amiss:
-        yield ok("queues", f"{len(served)} queues are served, and none is far behind")
+        queues = counted(len(served), "queue is", "queues are")
+        yield ok("queues", f"{queues} served, and none is far behind")
 
 
 async def schedules(patient: Patient) -> AsyncIterator[Finding]:
@@ -91,14 +92,14 @@ async def schedules(patient: Patient) -> AsyncIterator[Finding]:
     if len(found) > SHOWN:
         yield problem(
             "schedules",
-            f"{known.quarantined - SHOWN:,} more are quarantined",
+            f"{counted(known.quarantined - SHOWN, 'more is', 'more are')} quarantined",
             "look for them with `sexton schedule ls --state quarantined`, for each --tenant",
         )
     if known.late:
         yield warning(
             "schedules",
-            f"{known.late:,} schedules are late",
-            "the leader catches them up at its pace; is there one?",
+            f"{counted(known.late, 'schedule is', 'schedules are')} late",
+            "the leader catches up at its pace; is there one?",
         )
     if not found and not known.late:
         yield ok("schedules", "none is quarantined, none is late")

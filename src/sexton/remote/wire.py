@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
@@ -111,8 +112,7 @@ class Wire:
             ):
                 content = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            said = str(error) or type(error).__name__
-            raise Unavailable(f"{self.url} cannot be reached: {said}") from error
+            raise self._unreachable(error) from error
         if answer.status >= 300:
             raise error_of(answer.status, content, answer.headers.get("Retry-After"))
         return content
@@ -154,7 +154,16 @@ class Wire:
         except msgspec.MsgspecError as error:
             raise self._unlike(error) from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise Unavailable(f"{self.url} cannot be reached: {error}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unavailable:
+        """What the system said, where the library wraps it in how it would have connected."""
+        system = getattr(error, "os_error", error)
+        said = str(system) or type(error).__name__
+        if isinstance(system, OSError) and system.errno is not None:
+            # The loop's own words have the address once more; a name that is not found has none.
+            said = os.strerror(system.errno) if system.errno > 0 else system.strerror or said
+        return Unavailable(f"{self.url} cannot be reached: {said}")
 
     def _unlike(self, error: msgspec.MsgspecError) -> Unavailable:
         return Unavailable(f"{self.url} does not answer like a service: {error}")

@@ -151,11 +151,13 @@ def said_of(kind: Any, said: dict[str, Any]) -> Any:
     """A body as the service would read it."""
     from pydantic import ValidationError
 
+    from sexton.api.problems import in_words
+
     try:
         return kind.model_validate(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise refused(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise refused(422, f"{'.'.join(map(str, first['loc']))}: {in_words(first)}") from None
 
 
 def refused(status: int, detail: str, kind: str = "") -> Refused:
