@@ -13,6 +13,7 @@ from typer.main import get_command
 from sexton.cli.main import app
 from sexton.domain.job import Enqueued
 from sexton.remote import admin, views
+from sexton.store.migrations import migrations
 
 from .pages import ROOT
 
@@ -69,6 +70,13 @@ def test_every_command_has_its_section_with_an_example() -> None:
     for path, text in found.items():
         example = text.partition("```sh\n")[2].partition("\n```")[0]
         assert example.startswith(f"sexton {path}"), path
+
+
+def test_the_version_of_the_schema_is_the_one_that_a_migration_ends_at() -> None:
+    shown = _JSON.search(sections()["migrate"])
+    assert shown is not None
+    said = json.loads(shown[1])
+    assert said["version"] == said["wanted"] == migrations()[-1].version
 
 
 @pytest.mark.parametrize("path", SHAPES)
