@@ -89,6 +89,7 @@ class Recording:
         await self.app.calendars.put("freezes", ranges=_told(ranges), tenant=ACME)
         calendar = {"tenant": ACME, "name": "freezes", "ranges_us": ranges}
         self._dump("calendars", [calendar])
+        self._dump("ledger", [])
         self._dump("tasks", described(self.app))
         plants = Plants(self.app, begins)
         await plants.all()

@@ -71,7 +71,7 @@ def _of_the_rig(recorded: Path, folder: Path) -> Path:
     shutil.copytree(recorded, folder)
     about = folder / "run.json"
     tables = {each.name for each in (folder / "dump").iterdir()}
-    tables -= {"calendars.jsonl", "population.jsonl", "tasks.jsonl"}
+    tables -= {"calendars.jsonl", "ledger.jsonl", "population.jsonl", "tasks.jsonl"}
     lines = sum(len((folder / "dump" / each).read_text().splitlines()) for each in tables)
     run = json.loads(about.read_text())
     about.write_text(json.dumps({**run, "planned": 2, "ended_at": 1, "lines": lines}))

@@ -22,6 +22,7 @@ from sexton.torture.work.clock import from_us, now_us, to_us
 from sexton.torture.work.hands import ApiHand
 from sexton.torture.work.journal import read_all
 from sexton.torture.work.operators import VERBS
+from sexton.torture.work.past import DAY, DAYS, KEPT, is_old
 from sexton.torture.work.population import MISFIRES, OVERLAPS, Shape, population
 from sexton.torture.work.prepare import fresh_secret_key, prepare
 from sexton.torture.work.trespass import OF_JOBS, OF_SCHEDULES, Trespass, Trespasses
@@ -284,6 +285,21 @@ def test_fires_are_in_the_effect_log_at_the_instants_of_the_description(place: W
         assert not line["catch_up"]
 
 
+def test_some_schedules_have_a_past_that_the_ledger_knows(place: Workplace) -> None:
+    """All but some of its instants, of which nobody makes a job before somebody asks for them."""
+    known = {(line["schedule"], line["fire_at"]) for line in place.lines("ledger")}
+    old = {schedule for schedule, _ in known}
+    assert old == {line["id"] for line in place.lines("population") if is_old(line)}
+    rows = place.rows(
+        "select schedule_id, fire_at from sexton.fire where schedule_id = any ($1) and "
+        "kind = 'due' and fire_at < now() - interval '1 day'",
+        [*old],
+    )
+    assert {(row["schedule_id"], to_us(row["fire_at"])) for row in rows} == known
+    oldest = now_us() - min(at for _, at in known)
+    assert KEPT * DAY < oldest < (DAYS + 2) * DAY
+
+
 # ── clients and operators ───────────────────────────────────────────────────
 
 
@@ -411,6 +427,7 @@ def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workp
         until(f"{name} does everything", everything, name)
     until("it trespasses", _trespasses, place, "operator-2")
     until("keys are used again", _used_again, place, "operator-2", "pause", "update", "trigger")
+    until("weeks ago is asked about", _recalls, place, *names)
     for name in names:
         place.end(name)
     assert not _trespasses(place, "operator-1")
@@ -441,6 +458,15 @@ def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workp
                     assert answer["id"] in backfills, ask
                 case "trigger":
                     assert answer["job"] in jobs, ask
+
+
+def _recalls(place: Workplace, *names: str) -> bool:
+    """Whether stretches of an old past were granted, and fewer and fewer days kept."""
+    asked = [each for name in names for each in acknowledged(place.acks(name))]
+    days = [answer["days"] for ask, answer in asked if ask["verb"] == "keep_history"]
+    assert days == sorted(days, reverse=True)
+    old = [ask for ask, _ in asked if str(ask["subject"]).startswith("old")]
+    return bool(days) and any(ask["verb"] == "backfill" for ask in old)
 
 
 def _trespasses(place: Workplace, name: str) -> list[str]:

@@ -285,3 +285,11 @@ def a_fire_too_many(run: Tampered) -> None:
     for op in "IU":
         for each in run.all("schedule", op, run.schedule("few")):
             each["now"]["said"]["max_fires"] = 2
+
+
+@found_by("one-job-per-fire")
+def what_the_ledger_has_forgotten_is_fired_again(run: Tampered) -> None:
+    """It was fired before the run, and a backfill asked for that time."""
+    [fire, *_] = run.all("fire", kind="backfill")
+    known = {"schedule": fire["id"], "fire_at": fire["now"]["fire_at"], "job": 1}
+    run.lines("dump/ledger").append(known)

@@ -160,4 +160,33 @@ MUTANTS = (
             )
         ],
     ),
+    Mutant(
+        "a backfill of what the ledger has forgotten",
+        "Asks the ledger what was fired, and not from when on it can know that.",
+        [
+            Change(
+                "past.py",
+                "        if known is not None and first < known:\n",
+                "        if known is not None and end < first:\n",
+            ),
+            Change(
+                "flow/backfill.py",
+                "        if backfill.known_from is not None:",
+                "        if after is None:",
+            ),
+        ],
+        begins=60,
+    ),
+    Mutant(
+        "a ledger that forgets too soon",
+        "Drops every day but this one, whatever was asked to be kept.",
+        [
+            Change(
+                "sql/drop_bucket.sql",
+                "((coalesce($1::timestamptz, now()) - installation.retention) at time zone 'utc')",
+                "(coalesce($1::timestamptz, now()) at time zone 'utc')",
+            )
+        ],
+        begins=60,
+    ),
 )

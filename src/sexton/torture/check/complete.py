@@ -14,12 +14,12 @@ _TABLES = (
     *("attempt", "backfill", "change", "clock", "dead", "effect", "fire", "gap", "job", "node"),
     *("schedule", "task", "tenant", "worker"),
 )
-_WORKLOAD = ("calendars", "population", "tasks")
+_WORKLOAD = ("calendars", "ledger", "population", "tasks")
 # In a run so long everything that is asked for is granted now and then.
 LONG = 600
 VERBS = {
     *("add", "backfill", "cancel_job", "cancel_schedule", "echo", "enqueue", "enqueue_many"),
-    *("pause", "put_calendar", "redrive", "resume", "trigger", "update"),
+    *("keep_history", "pause", "put_calendar", "redrive", "resume", "trigger", "update"),
 }
 # How somebody is told that there is nothing of that name, or number.
 NOT_FOUND = "Answered: 404"
@@ -91,6 +91,10 @@ def _never(evidence: Evidence) -> Iterator[str]:
             found.add(what_of(each))
     if missing := sorted(VERBS - granted):
         yield f"{', '.join(missing)}: nobody was granted that, ever"
+    kept = {(each["schedule"], each["fire_at"]) for each in evidence.folder.dump("fire")}
+    known = [(each["schedule"], each["fire_at"]) for each in evidence.folder.dump("ledger")]
+    if known and kept.issuperset(known):
+        yield "what the ledger forgets: it still knows everything"
     if not taken:
         yield "keys that are used for something else: nobody was told that it was taken"
     if not not_found:

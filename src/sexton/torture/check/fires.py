@@ -20,7 +20,11 @@ class OneJobPerFire(Invariant):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
-        self._first: dict[tuple[int, int], int] = {}
+        # Also by what was fired before the run, whether the ledger remembers it or not.
+        self._first: dict[tuple[int, int], int] = {
+            (each["schedule"], each["fire_at"]): each["job"]
+            for each in evidence.folder.dump("ledger")
+        }
         self._recorded: dict[int, Fire] = {}  # jobs that the ledger names, until they are made
         self._made: dict[int, Fire] = {}  # jobs of fires, until the ledger names them
         self._moves: dict[tuple[int, int], int] = {}  # fires whose schedule has not moved

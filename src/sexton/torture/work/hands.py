@@ -117,6 +117,15 @@ class PythonHand:
         done = await self._app.redrive(*ids)
         return {"jobs": [{"id": each.id, "revived": each.revived} for each in done]}
 
+    async def days_kept(self) -> int:
+        retention, _ = await self._app.keep_history()
+        return round(retention / 86_400)
+
+    async def keep_history(self, days: int, sign: str) -> Answer:
+        """For the whole installation, and not over the API."""
+        retention, _ = await self._app.keep_history(f"{days}d")
+        return {"days": round(retention / 86_400)}
+
     async def live(self, tenant: Tenant) -> list[tuple[Tenant, int]]:
         found = await self._app.jobs(limit=LOOKED_AT)
         return self._owned((each.tenant, each.id) for each in found)

@@ -15,6 +15,7 @@ common; `alone` in the body of a request says which. Beside that the body has, b
     put_calendar    {ranges_us}: all of it; the subject is its name
     resume, cancel_schedule, cancel_job     nothing
     trespass    {what, owner}: what is another tenant's, see `trespass`; it must be refused
+    keep_history    {days}: see `past`
 
 Otherwise the subject is a schedule's name or a job's id. `rev` of a payload is the instant of the
 request that made it say so. Answers are {version, state, since_us}, as the schedule stood after it;
@@ -41,6 +42,7 @@ from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.hands import ApiHand, Hand, PythonHand
 from sexton.torture.work.journal import process_name, read_all, run_folder
 from sexton.torture.work.pace import Pace
+from sexton.torture.work.past import Past
 from sexton.torture.work.population import FREEZES, MISFIRES, OPENINGS, OVERLAPS, ranges
 from sexton.torture.work.repeats import Repeats, another
 from sexton.torture.work.rules import rephased
@@ -66,6 +68,8 @@ LONGEST_BACKFILL = 60 * SECOND
 RATES = (1.0, 2.0, 5.0, 20.0)
 # Of what an operator does through the API, so much is none of its business.
 TRESPASSES = 0.05
+# And so much of everything is about weeks ago.
+OF_THE_PAST = 0.06
 
 
 class Operator:
@@ -80,6 +84,7 @@ class Operator:
         subjects: Sequence[Subject],
         pace: Pace,
         trespasses: Trespasses | None = None,
+        past: Past | None = None,
     ) -> None:
         self._hand = hand
         self._access = access
@@ -91,6 +96,7 @@ class Operator:
         self._all = len(self._active)
         self._pace = pace
         self._trespasses = trespasses
+        self._past = past
         self._repeats = Repeats(asks, random, pace)
         self._requests = 0
 
@@ -100,6 +106,8 @@ class Operator:
                 continue
             if self._trespasses is not None and self._random.random() < TRESPASSES:
                 await self._trespass(self._trespasses)
+            elif self._past is not None and self._random.random() < OF_THE_PAST:
+                await self._recall(self._past)
             else:
                 await self.act(self._random.choices([*VERBS], [*VERBS.values()])[0])
 
@@ -240,6 +248,14 @@ class Operator:
         if drawn is not None:
             await self._request("trespass", drawn.by, drawn.subject, drawn.body, drawn.work)
 
+    async def _recall(self, past: Past) -> None:
+        try:
+            drawn = await past.draw()
+        except Exception:  # an outage, as above
+            return
+        if drawn is not None:
+            await self._request(*drawn)
+
     # ── asking ──────────────────────────────────────────────────────────────
 
     async def _ask(
@@ -309,7 +325,8 @@ async def run(via: str, seed: int, rate: float, urls: Sequence[str], nth: int, o
             hand = PythonHand(app, access)
             stack.push_async_callback(app.close)
         asks = Asks(folder, name)
-        await Operator(hand, access, asks, random, subjects, pace, trespasses).run()
+        past = Past(hand, access, random, population)
+        await Operator(hand, access, asks, random, subjects, pace, trespasses, past).run()
 
 
 def main() -> None:

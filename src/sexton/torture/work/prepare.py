@@ -14,6 +14,7 @@ from sexton import Sexton
 from sexton.cli.database import Database
 from sexton.domain.spec import Spec
 from sexton.torture.work import app as tasks
+from sexton.torture.work import past
 from sexton.torture.work.access import Access, Tenant
 from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.journal import write_all
@@ -98,8 +99,10 @@ async def prepare(
         begins = (now_us() // SECOND + LEAD) * SECOND
         shape = Shape(begins, seconds, fires_per_second, lease, harsh)
         await _put_calendars(app, folder, seed, shape, access)
-        lines = await _register(app, access, [*population(seed, shape)], with_http=sink is not None)
+        wanted = [*population(seed, shape), *past.planned(seed, begins)]
+        lines = await _register(app, access, wanted, with_http=sink is not None)
         write_all(folder / "dump" / "population.jsonl", lines)
+        write_all(folder / "dump" / "ledger.jsonl", await _put_past(app, schema, lines))
         return Prepared(access, len(lines), sum(line["rate"] for line in lines), begins)
     finally:
         if own:
@@ -178,6 +181,14 @@ async def _put_calendars(
             await app.calendars.put(name, ranges=as_ranges(ranges), tenant=tenant.name)
             lines.append({"tenant": tenant.name, "name": name, "ranges_us": ranges})
     write_all(folder / "dump" / "calendars.jsonl", lines)
+
+
+async def _put_past(app: Sexton, schema: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    connection = await asyncpg.connect((await app.address()).url)
+    try:
+        return await past.put(connection, schema, lines)
+    finally:
+        await connection.close()
 
 
 async def _register(

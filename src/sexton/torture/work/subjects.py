@@ -39,9 +39,9 @@ class Subject:
 
 
 def shared_out(lines: Sequence[dict[str, Any]], nth: int, of: int) -> list[Subject]:
-    """This operator's own, and those that all have in common; the harsh ones are nobody's."""
+    """This operator's own, and those that all have in common; harsh and old ones are nobody's."""
     return [
         Subject(line, alone=number % (of + 1) != of)
         for number, line in enumerate(lines)
-        if number % (of + 1) in (nth, of) and not line["name"].startswith("harsh")
+        if number % (of + 1) in (nth, of) and not line["name"].startswith(("harsh", "old"))
     ]
