@@ -260,3 +260,25 @@ async def test_a_backfill_that_cannot_be_right_is_refused(
         with pytest.raises(InvalidSchedule, match="from_: 'x' is not an instant"):
             await d.schedules.backfill("beat", "x", d.at(0))
         assert await d.schedules.backfills() == []
+
+
+async def test_days_that_are_to_be_kept_again_do_not_make_the_ledger_know_what_it_forgot(
+    address: Address,
+) -> None:
+    async with desk(address) as d:
+        began, history = d.now, d.hands.store.history
+        await d.add(cron="0 * * * *", overlap="allow")
+        for _ in range(5 * 24):
+            d.clock.advance(3600)
+            await d.hands.fire()
+        fired = len(await jobs(d))
+        await history.set_retention(86400.0, None, False)
+        while await history.drop_bucket():
+            pass
+        await history.set_retention(30 * 86400.0, None, False)
+        with pytest.raises(InvalidSchedule, match="is not known any more") as refused:
+            await d.schedules.backfill("beat", began, d.now, rate=1000)
+        known = datetime.fromisoformat(str(refused.value).split()[5])
+        assert d.now - timedelta(days=2) < known < d.now
+        done = await run(d, await d.schedules.backfill("beat", known, d.now, rate=1000))
+        assert (done.fired, len(await jobs(d))) == (0, fired)

@@ -461,10 +461,9 @@ def test_operators_do_everything_and_what_was_acknowledged_is_there(place: Workp
 
 
 def _recalls(place: Workplace, *names: str) -> bool:
-    """Whether stretches of an old past were granted, and fewer and fewer days kept."""
+    """Whether stretches of an old past were granted, and the days that are kept were changed."""
     asked = [each for name in names for each in acknowledged(place.acks(name))]
     days = [answer["days"] for ask, answer in asked if ask["verb"] == "keep_history"]
-    assert days == sorted(days, reverse=True)
     old = [ask for ask, _ in asked if str(ask["subject"]).startswith("old")]
     return bool(days) and any(ask["verb"] == "backfill" for ask in old)
 

@@ -7,8 +7,9 @@ select backfill.id, backfill.schedule_id, backfill.to_at, backfill.next_at, back
 from sexton.backfill
 join sexton.schedule on schedule.id = backfill.schedule_id
 cross join (
-    select ((coalesce($3::timestamptz, now()) - installation.retention) at time zone 'utc')
-        ::date::timestamp at time zone 'utc' as kept_from
+    select greatest(installation.forgotten_before,
+        ((coalesce($3::timestamptz, now()) - installation.retention) at time zone 'utc')
+            ::date::timestamp at time zone 'utc') as kept_from
     from sexton.installation
 ) as clock
 where backfill.finished_at is null and backfill.id > $1::bigint

@@ -178,13 +178,15 @@ MUTANTS = (
         begins=60,
     ),
     Mutant(
-        "a ledger that forgets too soon",
-        "Drops every day but this one, whatever was asked to be kept.",
+        "a ledger that forgets that it forgot",
+        "Asks only how many days are kept now: before those nothing can have been dropped.",
         [
             Change(
-                "sql/drop_bucket.sql",
-                "((coalesce($1::timestamptz, now()) - installation.retention) at time zone 'utc')",
-                "(coalesce($1::timestamptz, now()) at time zone 'utc')",
+                "sql/migrations/0014_forgotten.sql",
+                """        update sexton.installation set forgotten_before = kept_from
+        where installation.forgotten_before < kept_from;
+""",
+                "        null;\n",
             )
         ],
         begins=60,

@@ -179,7 +179,7 @@ class AcknowledgedSurvives(Invariant):
         """
         return since < asked - self._apart - UNSEEN
 
-    def _repeated(self, ask: Ask, made: dict[str, list[int]], schedule: int | None) -> None:
+    def _repeated(self, ask: Ask, made: dict[str | None, list[int]], schedule: int | None) -> None:
         """Under a key that was used before."""
         self.checked += 1
         if (wrong := self._repeats.wrong(ask)) is not None:

@@ -5,7 +5,7 @@ ledger, and in dump/ledger.jsonl: {schedule, fire_at, job}. The rest of their in
 fired, and may be: operators ask for stretches of that past, also of what is forgotten, as
 
     backfill        of a schedule that is old; see `operators`
-    keep_history    {days}: so many are kept from now on, and fewer each time
+    keep_history    {days}: so many are kept from now on, mostly fewer than before
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -114,11 +114,11 @@ class Past:
         self._old = [line for line in population if is_old(line)]
 
     async def draw(self) -> Drawn | None:
-        """A stretch that begins on any of its days; now and then one day less is kept."""
+        """A stretch that begins on any of its days; now and then fewer days are kept, or more."""
         random, hand = self._random, self._hand
         if isinstance(hand, PythonHand) and random.random() < 0.3:
-            # Never more than there are: who kept fewer for a while knows nothing of the others.
-            days = await hand.days_kept() - random.randint(1, 3)
+            # More again, so that what was dropped is within the days that are kept.
+            days = min(DAYS, await hand.days_kept() + random.choice((-3, -2, -1, -1, 2, 4)))
             tenant = self._access.tenants[TENANTS[0]]
             work = partial(hand.keep_history, days)
             return Drawn("keep_history", tenant, None, {"days": days}, work) if days > 0 else None
