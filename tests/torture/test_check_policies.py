@@ -334,6 +334,15 @@ def test_that_nobody_has_its_partition_is_no_reason_to_be_late(story: Story) -> 
     assert "for 15.0 s nothing had happened" in what
 
 
+def test_what_befalls_a_node_when_it_is_no_longer_in_charge_counts_for_nothing(
+    story: Story,
+) -> None:
+    _late(story, at=40, owned_until=20)
+    story.fault(35, 36, "node-1", "stop")
+    [what] = story.found("reasons-hold")
+    assert "for 20.0 s nothing had happened" in what
+
+
 def test_a_silence_that_a_pause_puts_an_end_to_is_seen(story: Story) -> None:
     story.begin()
     _stands(story, 60, was=(20, False), now=(None, False))

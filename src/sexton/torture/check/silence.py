@@ -89,8 +89,10 @@ def untroubled(
     spans += [(each.began, each.ended) for each in evidence.unsynced]
     for node, since, until in held:
         for each in evidence.node_troubles(node, *around):
-            # Whoever comes after it has as long as itself.
-            spans.append((max(each.began, since), min(each.ended, until) + RECOVERS))
+            # Whoever comes after it has as long as itself; before and after is nothing to it.
+            began, ended = max(each.began, since), min(each.ended, until) + RECOVERS
+            if began < ended:
+                spans.append((began, ended))
     alone, reached = 0, first
     for began, ended in sorted(spans):
         if ended > reached:
