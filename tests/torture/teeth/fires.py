@@ -109,6 +109,23 @@ def a_job_is_claimed_before_it_is_due(run: Tampered) -> None:
     claim["was"]["due"] = claim["at"] + 1
 
 
+@found_by("none-early")
+def a_job_is_claimed_early_because_its_time_was_moved_up(run: Tampered) -> None:
+    """Its row says that it was due, when it is claimed: something else had written that."""
+    [made] = run.all("job", payload="waits")
+    earlier = made["at"] + SECOND
+    was = {"fence": 0, "by": None, "attempt": 0, "due": made["now"]["due"]}
+    now = {**was, "due": earlier, "after": None, "tenant": 1, "cancel": False, "rewritten": None}
+    moved = {**made, "op": "U", "was": was, "now": now, "tx": made["tx"] + 10**6}
+    run.changes.insert(run.changes.index(made) + 1, moved)
+
+
+@found_by("none-early")
+def a_job_is_put_off_by_its_claim(run: Tampered) -> None:
+    [claim] = run.claims(run.succeeded_at_once("quick"))
+    claim["now"]["due"] += 1
+
+
 # ── by the database's clock ─────────────────────────────────────────────────
 
 HOURS = 2 * 3600 * SECOND

@@ -128,6 +128,13 @@ class NoneEarly(Invariant):
                 late = (now["due"] - change.at) / SECOND
                 what = f"job {change.id} could run at once, and is due in {late:.3f} s"
                 self.violated(what, change.at, job=change.id)
+        if change.op == "U" and now["due"] != change.was["due"] and not let_go:
+            # Who was put back is due anew, and so is who need not wait for another any more.
+            self.checked += 1
+            if change.was["by"] is None or now["by"] is not None:
+                away = (now["due"] - change.was["due"]) / SECOND
+                what = f"job {change.id} is due {away:+.3f} s from when it was due, and nobody had"
+                self.violated(f"{what} put it back", change.at, job=change.id)
         if is_claim(change):
             self.checked += 1
             if change.at < change.was["due"]:
