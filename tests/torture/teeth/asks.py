@@ -242,7 +242,10 @@ def an_acknowledged_redrive_never_was(run: Tampered) -> None:
 
 @found_by("acknowledged-survives")
 def an_acknowledged_redrive_was_before_it_was_asked_for(run: Tampered) -> None:
-    for line in (_ask(run, "redrive"), _ack(run, "redrive")):
+    """By whom it was acknowledged; another had asked before, and was not answered."""
+    ask, ack = _ask(run, "redrive"), _ack(run, "redrive")
+    run.acks.append({**ask, "n": 999})
+    for line in (ask, ack):
         line["at"] += 10 * SECOND
 
 

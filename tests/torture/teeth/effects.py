@@ -117,7 +117,9 @@ def an_answer_with_a_job_of_another_tenant(run: Tampered) -> None:
 
 @found_by("tenants-apart")
 def a_tenant_ends_the_job_of_another(run: Tampered) -> None:
+    """Its own had asked for that as well, and was not answered."""
     ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    run.acks.append({**ask, "n": 10**6})
     ask["tenant"] = "acme"
 
 

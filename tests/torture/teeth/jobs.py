@@ -23,6 +23,25 @@ def a_job_comes_back_without_a_redrive(run: Tampered) -> None:
     revived["tx"] += 10**6
 
 
+@found_by("terminal-is-terminal")
+def a_job_comes_back_that_nobody_asked_for(run: Tampered) -> None:
+    run.drop("acks", lambda each: each.get("verb") == "redrive")
+
+
+@found_by("terminal-is-terminal")
+def a_job_comes_back_before_anybody_asked_for_it(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
+    run.drop("acks", lambda each: each["event"] == "ack" and each["n"] == ask["n"])
+    ask["at"] += 100 * SECOND
+
+
+@found_by("terminal-is-terminal")
+def a_redrive_was_refused_and_done(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "redrive"]
+    [ack] = [each for each in run.acks if each["event"] == "ack" and each["n"] == ask["n"]]
+    ack |= {"event": "error", "unsure": False, "error": "refused"}
+
+
 # ── attempts ────────────────────────────────────────────────────────────────
 
 
@@ -85,6 +104,27 @@ def a_job_dies_as_if_its_task_had_given_it_up(run: Tampered) -> None:
 @found_by("ends-have-reasons")
 def a_job_is_cancelled_that_nobody_asked_to_end(run: Tampered) -> None:
     run.drop("acks", lambda each: each.get("verb") == "cancel_job")
+
+
+@found_by("ends-have-reasons")
+def a_cancel_was_refused_and_done(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "cancel_job"]
+    [ack] = [each for each in run.acks if each["event"] == "ack" and each["n"] == ask["n"]]
+    ack |= {"event": "error", "unsure": False, "error": "refused"}
+
+
+@found_by("ends-have-reasons")
+def a_job_is_cancelled_before_anybody_asked_for_that(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "cancel_job"]
+    run.drop("acks", lambda each: each["event"] == "ack" and each["n"] == ask["n"])
+    ask["at"] += 100 * SECOND
+
+
+@found_by("ends-have-reasons")
+def a_job_is_cancelled_that_only_another_tenant_asked_to_end(run: Tampered) -> None:
+    [ask] = [each for each in run.acks if each.get("verb") == "cancel_job"]
+    run.drop("acks", lambda each: each["event"] == "ack" and each["n"] == ask["n"])
+    ask["tenant"] = "acme"
 
 
 # ── nothing is lost ─────────────────────────────────────────────────────────

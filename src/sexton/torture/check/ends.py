@@ -2,7 +2,7 @@
 
 from sexton.torture.check.evidence import Evidence
 from sexton.torture.check.folder import SECOND, Change
-from sexton.torture.check.guards import DELIVERED
+from sexton.torture.check.guards import CLOCKS, DELIVERED
 from sexton.torture.check.invariant import Invariant
 
 # Who says that trying again cannot help, and is believed: this task, and what an endpoint answers.
@@ -55,8 +55,19 @@ class EndsHaveReasons(Invariant):
             self._cancelled.append((change.id, change.at))
 
     def finish(self) -> None:
-        asked = {each.subject for each in self.evidence.asks if each.verb == "cancel_job"}
+        asked = self._asked()
         for job, at in self._cancelled:
             self.checked += 1
-            if job not in asked and job not in self._replaced:
+            if asked.get(job, at + 1) > at and job not in self._replaced:
                 self.violated(f"job {job} was cancelled, and nobody asked for that", at, job=job)
+
+    def _asked(self) -> dict[int, int]:
+        """Since when somebody of its tenant wants a job to end, and was not refused."""
+        apart = CLOCKS + self.evidence.folder.clocks.doubt
+        asked: dict[int, int] = {}
+        for ask in self.evidence.asks:
+            job = self.world.jobs.get(ask.subject) if ask.verb == "cancel_job" else None
+            if job is None or ask.refused or self.evidence.tenants.get(job.tenant) != ask.tenant:
+                continue
+            asked[job.id] = min(ask.began - apart, asked.get(job.id, ask.began))
+        return asked

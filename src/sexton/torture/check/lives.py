@@ -1,9 +1,10 @@
 """The lives of jobs: an end is an end, attempts are counted, and nobody gets lost."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import Change, Line
+from sexton.torture.check.folder import Ask, Change, Line
+from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant, is_claim
 
 _NOT_OF_THE_BUDGET = ("snoozed", "released")
@@ -43,6 +44,32 @@ class TerminalIsTerminal(Invariant):
         elif not job.live and (job.ended_tx != change.tx or job.state != "gone"):
             what = f"job {job.id} was settled as {change.now['outcome']} when it was {job.state}"
             self.violated(what, change.at, job=job.id)
+
+    def finish(self) -> None:
+        """The dead are raised as often as somebody asks for that, and is not refused."""
+        apart = CLOCKS + self.evidence.folder.clocks.doubt
+        asked: dict[int, list[int]] = defaultdict(list)
+        for ask in self.evidence.asks:
+            for id in _to_raise(ask):
+                asked[id].append(ask.began - apart)
+        for job in self.world.jobs.values():
+            for nth, at in enumerate(job.redriven, 1):
+                self.checked += 1
+                if (times := sum(began <= at for began in asked[job.id])) < nth:
+                    what = f"job {job.id} came back for the {nth}. time, asked for {times} times"
+                    self.violated(what, at, job=job.id)
+
+
+def _to_raise(ask: Ask) -> list[int]:
+    """Whose end somebody wants undone; whether they are another tenant's is looked at elsewhere.
+
+    However often it is sent through the API under one key, it is one request.
+    """
+    if ask.refused or (ask.via == "api" and ask.again is not None):
+        return []
+    if ask.verb == "trespass" and ask.body.get("what") == "redrive":
+        return [ask.subject]
+    return ask.body.get("ids") or [] if ask.verb == "redrive" else []
 
 
 class AttemptsInBounds(Invariant):
