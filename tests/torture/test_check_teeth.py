@@ -15,7 +15,7 @@ from sexton.torture.check.judge import INVARIANTS
 
 from ..support.postgres import Postgres
 from .recorded import record
-from .tampering import TEETH, Tamper, Tampered
+from .tampering import TEETH, Line, Tamper, Tampered
 from .teeth import (  # noqa: F401 - they are in TEETH
     asks,
     attempts,
@@ -129,3 +129,26 @@ def test_a_log_that_lost_a_line_is_not_whole(name: str, recorded: Path, tmp_path
     assert judge(folder).clean
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))
     assert f"what should be in {name}/, which lost 1 of {many} lines" in judge(folder).not_checked
+
+
+@pytest.mark.parametrize(
+    ("fault", "then", "found"),
+    [
+        ("promote", {"event": "end", "detail": {"failed": "StandError: no"}}, True),
+        ("promote", {"event": "end", "detail": {}}, False),
+        ("message", {"event": "end", "detail": {}}, True),
+        ("message", {"event": "note", "what": "tripped", "detail": {"n": 9}}, False),
+    ],
+)
+def test_a_long_run_in_which_a_fault_always_came_to_nothing_is_no_proof(
+    fault: str, then: Line, found: bool, recorded: Path, tmp_path: Path
+) -> None:
+    folder = _of_the_rig(recorded, tmp_path / "run")
+    about = folder / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "seconds": 900}))
+    known = {"at": 1, "n": 9, "fault": fault, "target": "node-1"}
+    with (folder / "faults.jsonl").open("a") as file:
+        for line in ({**known, "event": "begin"}, {**known, **then}):
+            file.write(json.dumps(line) + "\n")
+    nothing = [each for each in judge(folder).not_checked if "each time it came to nothing" in each]
+    assert any(fault in each for each in nothing) == found

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ from typing import Any
 import asyncpg
 import pytest
 
+from sexton.torture.faults import inflict
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FILE, FaultLog
 from sexton.torture.faults.plan import Planned
 from sexton.torture.stand import tree
 from sexton.torture.stand.clocks import apart
+from sexton.torture.stand.processes import Role
 from sexton.torture.stand.way import address_of, through
 
 from ..support.processes import until
@@ -96,6 +100,43 @@ async def test_a_run_that_is_called_off_starts_nobody_again(
             await inflicting
         assert not process.alive
         log.close()
+
+
+async def _rolled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, *more: Planned) -> Any:
+    """What was noted of a node that does not hear a SIGTERM."""
+    monkeypatch.setattr(inflict, "END_WITHIN", 0.5)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    (tmp_path / "deaf.py").write_text(deaf)
+    async with stand_on(url, tmp_path) as stand:
+        env = {"PYTHONPATH": str(tmp_path)}
+        [process] = await stand.add(Role("node-1", "node", "deaf", env=env, proxied=False))
+        await stand.start()
+        pid = process.pid or 0
+        await until(lambda: _ignores(pid, signal.SIGTERM), 30)
+        log = FaultLog(tmp_path)
+        plan = [*more, Planned(9, 0.3, "rolling", "nodes")]
+        await Inflictor(stand, log, schema="sexton", grace=0.5).run(plan, time.monotonic())
+        log.close()
+    return [each["what"] for each in lines(tmp_path) if each["event"] == "note"]
+
+
+def _ignores(pid: int, number: int) -> bool:
+    [ignored] = re.findall(r"SigIgn:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(ignored, 16) >> (number - 1) & 1)
+
+
+async def test_who_does_not_end_in_a_rolling_deploy_is_told(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "did not end" in await _rolled(tmp_path, database_url, monkeypatch)
+    assert "StandError" in ended(tmp_path)[9]["failed"]
+
+
+async def test_who_was_stopped_meanwhile_is_not_blamed_for_not_ending(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = Planned(1, 0.0, "stop", "node-1", 2.0)
+    assert "did not end" not in await _rolled(tmp_path, database_url, monkeypatch, stopped)
 
 
 async def test_how_far_two_clocks_are_apart_is_known_to_within_an_answer(

@@ -147,6 +147,21 @@ def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Pa
     assert Report(tmp_path, verdict).broken
 
 
+@pytest.mark.parametrize(
+    ("code", "age", "many"), [(0, 900, 0), (-9, 900, 0), (-15, 3, 0), (-15, 900, 1), (1, 3, 1)]
+)
+def test_who_does_not_end_in_order_when_it_is_asked_to_has_fallen(
+    tmp_path: Path, code: int, age: int, many: int
+) -> None:
+    lines = [
+        {"at": 10**6, "event": "note", "what": "started", "target": "node-1", "detail": {}},
+        {"at": (1 + age) * 10**6, "event": "note", "what": "ended", "target": "node-1"},
+    ]
+    lines[1]["detail"] = {"after": 0.5, "code": code}
+    (tmp_path / FILE).write_text("".join(json.dumps(each) + "\n" for each in lines))
+    assert len(events(tmp_path)["fell"]) == many
+
+
 def test_the_command_that_replays_a_run_has_what_is_not_usual() -> None:
     asked = Asked(Path("x"), 7, 60.0, None, Size(nodes=3))
     assert asked.command == "sexton torture --seed 7 --seconds 60 --nodes 3"

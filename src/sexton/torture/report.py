@@ -68,6 +68,9 @@ def events(folder: Path) -> dict[str, Any]:
         elif event.get("what") == "fell":
             if not _may_fall(event, event["at"] - started.get(event["target"], 0)):
                 found["fell"].append(_told(event))
+        elif event.get("what") == "ended":
+            if not _may_end(event, event["at"] - started.get(event["target"], 0)):
+                found["fell"].append(_told(event))
         elif event.get("what") in ("did not end", "did not come back"):
             found[event["what"].replace(" ", "_")].append(_told(event))
     kinds.subtract(each["fault"] for each in failed)
@@ -87,6 +90,17 @@ def _may_fall(event: dict[str, Any], age: int) -> bool:
         case -9:
             return str(event["target"]).startswith("worker")
         case 3:
+            return age < STARTS_WITHIN
+        case _:
+            return False
+
+
+def _may_end(event: dict[str, Any], age: int) -> bool:
+    """Of SIGTERM: in order; or by the signal itself, if it was only starting; or killed before."""
+    match event["detail"]["code"]:
+        case 0 | -9:
+            return True
+        case -15 | 3:
             return age < STARTS_WITHIN
         case _:
             return False

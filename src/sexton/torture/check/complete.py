@@ -21,6 +21,8 @@ VERBS = {
     *("add", "backfill", "cancel_job", "cancel_schedule", "echo", "enqueue", "enqueue_many"),
     *("keep_history", "pause", "put_calendar", "redrive", "resume", "trigger", "update"),
 }
+# A fault that waits for its moment, and may do so in vain.
+AT_A_MESSAGE = "message"
 # How somebody is told that there is nothing of that name, or number.
 NOT_FOUND = "Answered: 404"
 
@@ -71,6 +73,8 @@ def not_checked(evidence: Evidence, invariants: Sequence[Invariant]) -> Iterator
         yield f"{many} versions of schedules, which were not computed: {why}"
     if run.get("seconds", 0) >= LONG:
         yield from _never(evidence)
+        if missing := sorted(_kinds_that_failed(folder)):
+            yield f"what {', '.join(missing)} would have done: each time it came to nothing"
     if idle := [each.name for each in invariants if not each.checked]:
         yield f"{', '.join(idle)}: nothing happened that they are about"
 
@@ -101,6 +105,21 @@ def _never(evidence: Evidence) -> Iterator[str]:
         yield "what is another tenant's: nobody was told that there is no such thing"
     elif otherwise := sorted(refused - not_found):
         yield f"{', '.join(otherwise)} of what is another tenant's: refused, but never as not found"
+
+
+def _kinds_that_failed(folder: Folder) -> set[str]:
+    """Of faults, those that were begun, and of which not one could be done."""
+    begun: dict[int, str] = {}
+    done: set[int] = set()
+    for each in folder.faults:
+        if each["event"] == "begin":
+            begun[each["n"]] = each["fault"]
+        elif each["event"] == "end" and each["fault"] != AT_A_MESSAGE:
+            if "failed" not in (each.get("detail") or {}):
+                done.add(each["n"])
+        elif each.get("what") == "tripped":  # there was such a message
+            done.add(each["detail"]["n"])
+    return {*begun.values()} - {begun[n] for n in done if n in begun}
 
 
 def _count(file: Path) -> int:

@@ -38,6 +38,7 @@ class Inflictor:
         self._standing: dict[str, int] = {}  # which fault has the proxy of whom
         self._armed: dict[str, int] = {}  # and which one has a trip there
         self._stopped: dict[int | None, float] = {}  # by process, until when
+        self._hurt: dict[str, float] = {}  # by name, until when somebody is killed or stopped
         self._out: set[str] = set()  # of whom there is an outage: nobody else ends it
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
@@ -118,6 +119,7 @@ class Inflictor:
 
     async def _kill(self, planned: Planned) -> None:
         process = self._stand.processes[planned.target]
+        self._hurts(process, planned.for_s)
         await process.kill9()
         await asyncio.sleep(planned.for_s)
         await self._up(process)
@@ -127,6 +129,7 @@ class Inflictor:
         process = self._stand.processes[planned.target]
         pid, until = process.pid, time.monotonic() + planned.for_s
         self._stopped[pid] = max(until, self._stopped.get(pid, 0.0))
+        self._hurts(process, planned.for_s)
         await process.stop_signal()
         await asyncio.sleep(planned.for_s)
         if process.pid == pid and self._stopped[pid] <= until:
@@ -138,13 +141,31 @@ class Inflictor:
             if process.name in self._out:
                 continue
             await process.cont()
+            began = time.monotonic()
             try:
                 took = await process.term(self._grace + END_WITHIN)
                 self._log.note("ended", process.name, after=round(took, 3), code=process.code)
+            except StandError as error:
+                self._blame("did not end", process, began, error)
+                raise
             finally:
                 await self._up(process)
             if process.name not in self._out:
-                await process.wait_ready(READY_WITHIN, kept=True)
+                began = time.monotonic()
+                try:
+                    await process.wait_ready(READY_WITHIN, kept=True)
+                except StandError as error:
+                    self._blame("did not come back", process, began, error)
+                    raise
+
+    def _hurts(self, process: Process, for_s: float) -> None:
+        until = time.monotonic() + for_s
+        self._hurt[process.name] = max(until, self._hurt.get(process.name, 0.0))
+
+    def _blame(self, what: str, process: Process, began: float, error: StandError) -> None:
+        """A finding, unless another fault held it up meanwhile."""
+        if self._hurt.get(process.name, 0.0) < began:
+            self._log.note(what, process.name, error=str(error))
 
     async def _outage(self, planned: Planned) -> None:
         family = self._family(planned.target)
@@ -152,6 +173,7 @@ class Inflictor:
         self._out |= names
         try:
             for process in family:
+                self._hurts(process, planned.for_s)
                 await process.kill9()
             await asyncio.sleep(planned.for_s)
         finally:
