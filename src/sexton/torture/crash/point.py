@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sexton.store.cluster import THINKING
 from sexton.torture.crash.places import end_of, missing
 from sexton.torture.crash.site import Site
-from sexton.torture.crash.stage import LEASE, OWNED, WITHIN, Stage, TooLate, stage
+from sexton.torture.crash.stage import LEASE, OWNED, START_WITHIN, WITHIN, Stage, TooLate, stage
 from sexton.torture.crash.steps import VICTIM, Step
 from sexton.torture.crash.verify import violations
 from sexton.torture.proxy import Tally, Trip, Tripped
@@ -169,15 +169,18 @@ async def _recover(there: Stage, step: Step, way: str) -> None:
         await proxies.release(proxy)
         if not step.leaves:
             await there.restart(VICTIM)
-    elif way in ("blackhole", "stop"):
-        if way == "stop":
-            there.stop(VICTIM)
-        if not step.leaves:
-            await there.start("substitute", step.role, wait=False)
+    elif way == "stop":
+        there.stop(VICTIM)
 
     async def overtaken_or_over() -> bool:
         return there.overtaken(before, but) or await step.done(there)
 
+    async def there_or_over() -> bool:
+        return there.is_ready("substitute") or await overtaken_or_over()
+
+    if way in ("blackhole", "stop") and not step.leaves:
+        await there.start("substitute", step.role, wait=False)
+        await there.wait(there_or_over, START_WITHIN)  # on a busy machine that takes its time
     if way in ("blackhole", "silence", "stop"):
         if not await there.wait(overtaken_or_over, GO_ON_WITHIN):
             raise TooLate(f"nobody went on in its place within {GO_ON_WITHIN:g} s")

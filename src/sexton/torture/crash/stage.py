@@ -158,7 +158,7 @@ class Stage:
         process = await self.expect(name, role)
         await self._spawn(process)
         if wait:
-            await self.until(f"{name} is ready", _is(self._ready(process).exists), START_WITHIN)
+            await self.until(f"{name} is ready", _is(lambda: self.is_ready(name)), START_WITHIN)
 
     async def expect(self, name: str, role: str) -> Process:
         """Its proxy is there, even if it is not."""
@@ -209,6 +209,9 @@ class Stage:
     def term(self, name: str) -> None:
         self.processes[name].wanted = False
         self._signal(name, signal.SIGTERM)
+
+    def is_ready(self, name: str) -> bool:
+        return self._ready(self.processes[name]).exists()
 
     def is_alive(self, name: str) -> bool:
         return self._signal(name, 0)
