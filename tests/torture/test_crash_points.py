@@ -1,6 +1,8 @@
 """Crash points: a sample of them passes, and what judges them can say no."""
 
+import asyncio
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -328,3 +330,21 @@ async def test_whatever_message_is_cut_nothing_is_lost_doubled_or_stale(group: i
     assert not found.failed, "\n\n".join(map(report, found.failed))
     reached = Counter(each.point.way for each in found.verdicts if each.reached)
     assert reached.keys() == {*ways}, found.table()
+
+
+async def test_a_sweep_that_is_interrupted_says_so_and_leaves_nothing_behind() -> None:
+    words = (sys.executable, "-m", "sexton.torture.crash", "--step", "settle", "--lanes", "2")
+    sweeping = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert sweeping.stdout is not None
+    await sweeping.stdout.readline()
+    sweeping.send_signal(signal.SIGINT)
+    _, complained = await sweeping.communicate()
+    assert (sweeping.returncode, complained) == (130, b"stopped; nothing was left behind\n")
+
+
+def test_a_place_that_no_step_has_is_told_from_one_that_was_missed() -> None:
+    found = Sweep(seen={"settle": Seen([["settle/Bind 1/Sync"]])})
+    assert found.unknown("settle/Bind 7/Sync")
+    assert not found.unknown("settle/Bind 1/Sync")

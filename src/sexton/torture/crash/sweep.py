@@ -92,6 +92,11 @@ class Sweep:
         seen = self.seen.get(verdict.point.step)
         return seen is None or seen.always(verdict.point.at)
 
+    def unknown(self, at: str) -> bool:
+        """Whether no step that was looked at has such a place, nor came to it when it was tried."""
+        reached = any(each.reached for each in self.verdicts)
+        return not reached and not any(at in seen.places for seen in self.seen.values())
+
     def table(self) -> str:
         """Step by way: passed of tried, and seconds; those that were not reached are no pass."""
         ways = [way for way in WAYS if any(each.point.way == way for each in self.verdicts)]
@@ -178,6 +183,16 @@ async def sweep(
     return found
 
 
+async def places(choice: Choice, looks: int = 1) -> dict[str, Sequence[str]]:
+    """Where the messages of each step are, in their order, as far as a look tells."""
+    async with site(pooler=choice.pooler) as there:
+        looked = await _in_lanes(LANES, [_look(there, name, looks) for name in choice.steps])
+    return {
+        name: () if isinstance(seen, Broken) else seen.places
+        for name, seen in zip(choice.steps, looked, strict=True)
+    }
+
+
 async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """All of it, so many at a time."""
     room = asyncio.Semaphore(lanes)
@@ -186,8 +201,12 @@ async def _in_lanes(lanes: int, work: Sequence[Coroutine[Any, Any, T]]) -> list[
         async with room:
             return await each
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(each)) for each in work]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(each)) for each in work]
+    finally:
+        for each in work:
+            each.close()  # what was not begun, because somebody put an end to all of it
     return [task.result() for task in tasks]
 
 
