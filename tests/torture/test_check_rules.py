@@ -49,8 +49,9 @@ def test_what_a_pause_left_out_is_decided_when_the_version_after_it_begins(story
 def test_a_pause_is_over_now_or_as_of_its_end(
     story: Story, until: float | None, since: float
 ) -> None:
-    [what] = _pause_ends(story, until, since, decided=since)
-    assert "s from now" in what
+    begun, decided = _pause_ends(story, until, since, decided=since)
+    assert begun.startswith("it was begun, it says, ")
+    assert decided.startswith("it was decided, it says, ")
 
 
 # ── fires at their time ─────────────────────────────────────────────────────

@@ -149,6 +149,19 @@ def what_a_pause_left_out_is_decided_before_the_pause_is_over(run: Tampered) -> 
 
 
 @found_by("none-early")
+def a_schedule_begins_later_than_it_was_written(run: Tampered) -> None:
+    """What it should have fired until then is nobody's."""
+    for each in run.all("schedule", "I", run.schedule("once")):
+        each["now"]["since"] = each["at"] + SECOND
+
+
+@found_by("none-early")
+def a_schedule_begins_long_before_it_was_written(run: Tampered) -> None:
+    for each in run.all("schedule", "I", run.schedule("once")):
+        each["now"]["since"] -= 40 * SECOND
+
+
+@found_by("none-early")
 def a_retry_is_counted_from_the_clock_of_a_host(run: Tampered) -> None:
     """The delay is right, and what it is counted from is not."""
     job = run.retried()

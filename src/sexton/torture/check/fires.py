@@ -5,7 +5,7 @@ from sexton.torture.check.folder import SECOND, Ask, Change, Line
 from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant, is_claim
 from sexton.torture.check.made import Made
-from sexton.torture.check.things import Schedule
+from sexton.torture.check.things import Schedule, Version
 
 Fire = tuple[int, int, int]  # transaction, schedule, fire_at
 Said = tuple[int, int]  # a schedule, and which of its versions
@@ -106,6 +106,14 @@ class NoneEarly(Invariant):
             earliest = min(earliest, _end_of_a_pause(schedule) or earliest)
         self._by_the_clock("decided", decided, change, earliest, schedule=change.id)
 
+    def on_schedule(self, change: Change) -> None:
+        schedule, now = self.world.schedules.get(change.id), change.now
+        if change.op == "D" or (schedule is not None and schedule.current.n == now["version"]):
+            return
+        before = None if schedule is None else _end_of(schedule.current)
+        earliest = before if before == now["since"] else None
+        self._by_the_clock("begun", now["since"], change, earliest, schedule=change.id)
+
     def on_attempt(self, change: Change) -> None:
         if change.op == "I":
             self._by_the_clock("ended", change.now["finished"], change, job=change.id)
@@ -145,10 +153,11 @@ class NoneEarly(Invariant):
 
 def _end_of_a_pause(schedule: Schedule) -> int | None:
     """Of one that has just ended by itself: that is noticed later, and holds as of then."""
-    pause = schedule.versions[-2] if len(schedule.versions) > 1 else None
-    if pause is None or pause.ends is None:
-        return None
-    return max(pause.ends, pause.since)
+    return _end_of(schedule.versions[-2]) if len(schedule.versions) > 1 else None
+
+
+def _end_of(pause: Version) -> int | None:
+    return None if pause.ends is None else max(pause.ends, pause.since)
 
 
 class ByTheRuleInForce(Invariant):
