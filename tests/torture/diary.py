@@ -98,6 +98,7 @@ def make_app(url: str, diary: Diary) -> Sexton:
     @app.task(retry=QUICKLY)
     async def slow(job: Job, id: str, tenant: str, seconds: float, rev: int = 0) -> None:
         with diary.noted(job, id=id, tenant=tenant, rev=rev, seconds=seconds):
+            job.progress({"fence": job.fence})
             await asyncio.sleep(seconds)
 
     @app.task(retry=QUICKLY)

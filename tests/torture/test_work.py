@@ -25,6 +25,7 @@ from sexton.torture.work.operators import VERBS
 from sexton.torture.work.past import DAY, DAYS, KEPT, is_old
 from sexton.torture.work.population import MISFIRES, OVERLAPS, Shape, population
 from sexton.torture.work.prepare import fresh_secret_key, prepare
+from sexton.torture.work.remote import SETTLEMENTS, settled
 from sexton.torture.work.trespass import OF_JOBS, OF_SCHEDULES, Trespass, Trespasses
 from sexton.torture.work.ways import LINGERS
 from sexton.torture.work.webhook import genuine
@@ -506,6 +507,47 @@ def test_what_is_another_tenants_is_not_there(place: Workplace, what: str) -> No
     refused, heard = asyncio.run(told())
     assert refused == ({"jobs": []} if what == "redrive" else 404)
     assert heard["state"]
+
+
+def test_what_another_tenant_runs_cannot_be_settled(place: Workplace) -> None:
+    """With the fence that it has: its owner is heard about the same thing, and it ends in peace."""
+    tenants = place.prepared.access.tenants
+    enqueue(place, "slow", "one that is coveted", seconds=3.0)
+    [begun] = until("it runs", place.of, "one that is coveted", 1)
+    held = "select id, fence, claimed_by from sexton.job where id = $1"
+    [row] = place.rows(held, begun["job"])
+    assert row["fence"] == begun["fence"]
+
+    async def told() -> list[Any]:
+        answers: list[Any] = []
+        async with Api([place.api]) as api:
+            for what in SETTLEMENTS:
+                try:
+                    answers.append(await settled(api, what, tenants["birch"], *row))
+                except Answered as error:
+                    answers.append(error.status)
+            return [*answers, await settled(api, "progress", tenants["acme"], *row)]
+
+    *refused, heard = asyncio.run(told())
+    assert refused == [404] * len(SETTLEMENTS)
+    assert heard["progress"] == "trespass"
+    assert events(until("it is done", place.of, "one that is coveted", 2)) == DONE
+
+
+def test_what_a_remote_worker_was_told_to_be_settled_is(place: Workplace) -> None:
+    place.client("remote-2", "remote", "--tenant", "birch")
+    for nth in range(40):
+        enqueue(place, "far", f"far {nth}", tenant="birch", seconds=0.2)
+
+    def accepted() -> list[tuple[int, int, str]]:
+        asked = [ask for ask, _ in acknowledged(place.acks("remote-2")) if ask["verb"] == "settle"]
+        return [(each["subject"], each["body"]["fence"], each["body"]["outcome"]) for each in asked]
+
+    until("it is told", accepted)
+    place.end("remote-2")
+    rows = place.rows("select job_id, fence, outcome::text from sexton.attempt")
+    assert {*accepted()} <= {tuple(row) for row in rows}
+    assert not open_asks(place.acks("remote-2"))
 
 
 # ── last, because it ends the worker ────────────────────────────────────────

@@ -388,3 +388,28 @@ def another_request_is_refused_and_done(run: Tampered) -> None:
     run.acks.remove(ask)
     run.acks.remove(ack)
     _refused(answer, "422: the key was used")
+
+
+# ── settlements ─────────────────────────────────────────────────────────────
+
+
+def _settle(run: Tampered, job: int, fence: int, outcome: str) -> None:
+    """As a remote worker was told that it was accepted."""
+    ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    [made] = run.all("job", "I", job)
+    asked = {"verb": "settle", "tenant": {1: "default"}.get(made["now"]["tenant"], "acme")}
+    body = {"fence": fence, "outcome": outcome}
+    told = {"at": ask["at"], "event": "ack", "n": 10**6, "answer": {"status": "accepted"}}
+    run.acks.extend([{**ask, **asked, "subject": job, "n": 10**6, "body": body}, told])
+
+
+@found_by("acknowledged-survives")
+def an_accepted_outcome_is_not_there(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    _settle(run, job, run.claims(job)[0]["now"]["fence"], "failed")
+
+
+@found_by("acknowledged-survives")
+def an_outcome_is_accepted_of_a_claim_that_was_another(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    _settle(run, job, run.claims(job)[0]["now"]["fence"] - 1, "succeeded")

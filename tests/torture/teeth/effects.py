@@ -156,3 +156,33 @@ def a_tenant_raises_the_dead_of_another(run: Tampered) -> None:
     [dead] = ask["body"]["ids"]
     ask["again"] = ask["n"]
     _trespass(run, "redrive", dead, {"jobs": []})
+
+
+def _list(run: Tampered, tenant: str, answer: Line) -> None:
+    ask = next(each for each in run.acks if each.get("verb") == "cancel_job")
+    asked = {"verb": "list", "via": "api", "tenant": tenant, "subject": None, "n": 10**6}
+    told = {"at": ask["at"], "event": "ack", "n": 10**6, "answer": answer}
+    run.acks.extend([{**ask, **asked, "body": {"of": "live"}}, told])
+
+
+@found_by("tenants-apart")
+def a_list_has_a_job_of_another_tenant(run: Tampered) -> None:
+    [someday] = run.all("job", payload="someday")
+    _list(run, "acme", {"jobs": [{"id": someday["id"]}]})
+
+
+@found_by("tenants-apart")
+def a_list_has_a_schedule_of_another_tenant(run: Tampered) -> None:
+    _list(run, "acme", {"schedules": [{"id": run.schedule("cron")}, {"id": run.schedule("beat")}]})
+
+
+@found_by("tenants-apart")
+def a_tenant_is_told_of_the_jobs_of_anothers_schedule(run: Tampered) -> None:
+    fired = run.fires("beat", decision="fired")[0]["now"]["job"]
+    _trespass(run, "list_jobs", "beat", {"jobs": [{"id": fired}]})
+
+
+@found_by("tenants-apart")
+def a_tenant_settles_the_job_of_another(run: Tampered) -> None:
+    job = run.succeeded_at_once("quick")
+    _trespass(run, "succeed", job, {"status": "accepted"})

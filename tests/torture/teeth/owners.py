@@ -43,6 +43,18 @@ def a_job_succeeds_that_nobody_ran(run: Tampered) -> None:
 
 
 @found_by("no-stale-write")
+def a_stale_fence_says_how_far_a_job_is(run: Tampered) -> None:
+    [said, *_] = run.all("progress", "U")
+    said["now"]["said"]["fence"] -= 1
+
+
+@found_by("no-stale-write")
+def a_job_that_nobody_runs_says_how_far_it_is(run: Tampered) -> None:
+    [said, *_] = run.all("progress", "U")
+    said["now"]["by"] = None
+
+
+@found_by("no-stale-write")
 def a_running_job_is_claimed(run: Tampered) -> None:
     [claim] = run.claims(run.succeeded_at_once("quick"))
     claim["was"]["by"] = claim["now"]["by"] + 1

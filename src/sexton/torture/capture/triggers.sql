@@ -91,6 +91,21 @@ create trigger captured
         key_held_for, limit_key, tags
     on sexton.job for each row execute function torture.on_job();
 
+-- What a running job says of itself, with whose fence it has at that moment.
+create function torture.on_progress() returns trigger
+language plpgsql security definer
+as $$
+begin
+    insert into torture.change (tab, op, id, now)
+    values ('progress', 'U', new.id, json_build_object(
+        'fence', new.fence, 'by', new.claimed_by, 'said', new.progress));
+    return null;
+end $$;
+create trigger captured_progress after update of progress
+    on sexton.job for each row
+    when (new.progress is not null and new.progress::text is distinct from old.progress::text)
+    execute function torture.on_progress();
+
 create function torture.on_dead() returns trigger
 language plpgsql security definer
 as $$

@@ -190,7 +190,7 @@ class AcknowledgedSurvives(Invariant):
                 self._refused(ask, each["payload"]["id"], "its key was used", made)
 
     def _settled(self, ask: Ask) -> str | None:
-        outcome = {"succeed": "succeeded", "fail": "failed"}[ask.verb]
+        outcome = ask.body.get("outcome") or {"succeed": "succeeded", "fail": "failed"}[ask.verb]
         job = self.world.jobs.get(ask.subject)
         found = [] if job is None else [(each.fence, each.outcome) for each in job.settled]
         wanted = (ask.body["fence"], outcome)
@@ -239,7 +239,7 @@ class AcknowledgedSurvives(Invariant):
         self.checked += 1
         wrong: str | None = None
         match ask.verb:
-            case "succeed" | "fail":
+            case "succeed" | "fail" | "settle":
                 wrong = self._settled(ask)
             case "cancel_job":
                 wrong = self._cancelled(ask)
@@ -254,7 +254,7 @@ class AcknowledgedSurvives(Invariant):
                 self.checked -= 1
         if wrong is not None:
             what = f"{ask.verb} of {ask.subject!r} for {ask.tenant!r} was acknowledged: {wrong}"
-            job = ask.subject if ask.verb in ("cancel_job", "succeed", "fail") else None
+            job = ask.subject if ask.verb in ("cancel_job", "succeed", "fail", "settle") else None
             at = ask.answered_at or ask.at
             self.violated(what, at, job=job, schedule=None if schedule is None else schedule.id)
 

@@ -19,7 +19,8 @@ _WORKLOAD = ("calendars", "ledger", "population", "tasks")
 LONG = 600
 VERBS = {
     *("add", "backfill", "cancel_job", "cancel_schedule", "echo", "enqueue", "enqueue_many"),
-    *("keep_history", "pause", "put_calendar", "redrive", "resume", "trigger", "update"),
+    *("keep_history", "list", "pause", "put_calendar", "redrive", "resume", "settle", "trigger"),
+    "update",
 }
 # A fault that waits for its moment, and may do so in vain.
 AT_A_MESSAGE = "message"

@@ -80,6 +80,18 @@ class NoStaleWrite(Invariant):
             return False
         return gone < at - UNDER_WAY_IN_TROUBLE or not self.evidence.all_in_trouble(gone, at)
 
+    def on_progress(self, change: Change) -> None:
+        """What a task says of itself names the fence that it has."""
+        said, now = change.now["said"], change.now
+        fence = said.get("fence") if isinstance(said, dict) else None
+        if fence is None:
+            return
+        self.checked += 1
+        if fence != now["fence"] or now["by"] is None:
+            what = f"fence {fence} said how far job {change.id} is, whose fence was {now['fence']}"
+            held = "" if now["by"] is not None else ", and which nobody ran"
+            self.violated(f"{what}{held}", change.at, job=change.id)
+
     def on_attempt(self, change: Change) -> None:
         job, now = self.world.jobs.get(change.id), change.now
         if job is None or change.op != "I" or (not job.live and job.ended_tx != change.tx):

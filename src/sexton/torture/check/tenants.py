@@ -7,6 +7,8 @@ from sexton.torture.check.invariant import Invariant, is_claim
 
 # A request of one tenant about something of another.
 TRESPASS = "trespass"
+# Whoever asks for what is not there is answered with what is: nothing.
+MAY_FIND_NONE = ("redrive", "list_jobs")
 
 
 class TenantsApart(Invariant):
@@ -78,6 +80,7 @@ class TenantsApart(Invariant):
                 continue
             if ask.verb == "redrive" and ask.again is None:
                 redriven.update((ask.tenant, id) for id in ask.body.get("ids") or ())
+            self._listed(ask)
             for id in _jobs_of(ask):
                 job = self.world.jobs.get(id)
                 if job is None:
@@ -91,11 +94,21 @@ class TenantsApart(Invariant):
 
     def _refused(self, ask: Ask) -> None:
         self.checked += 1
-        # Whoever redrives what is not there is told so: of none.
-        if ask.answer is not None and (what_of(ask) != "redrive" or ask.answer.get("jobs")):
+        none = what_of(ask) in MAY_FIND_NONE and not (ask.answer or {}).get("jobs")
+        if ask.answer is not None and not none:
             what = f"{ask.tenant!r} was heard ({what_of(ask)}) about {ask.subject!r}, which is"
             job = ask.subject if isinstance(ask.subject, int) else None
             self.violated(f"{what} another's", ask.answered_at or ask.at, job=job)
+
+    def _listed(self, ask: Ask) -> None:
+        """Schedules that an answer names."""
+        for each in (ask.answer or {}).get("schedules") or ():
+            self.checked += 1
+            schedule = self.world.schedules.get(each["id"])
+            if schedule is None or self.evidence.tenants.get(schedule.tenant) != ask.tenant:
+                what = f"{ask.verb} for {ask.tenant!r} was answered with schedule {each['id']} of"
+                at = ask.answered_at or ask.at
+                self.violated(f"{what} another", at, schedule=each["id"])
 
     def _stayed_dead(self, ask: Ask, redriven: Counter[tuple[str, int]]) -> None:
         """Whatever the answer said: a job comes back as often as its own tenant asks for it."""

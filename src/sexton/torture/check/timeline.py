@@ -12,7 +12,7 @@ from sexton.torture.check.invariant import Violation
 AROUND = 10 * SECOND
 FAULTS_AROUND = 20 * SECOND
 MOST = 60
-_OF_JOBS = ("job", "attempt", "dead")
+_OF_JOBS = ("job", "progress", "attempt", "dead")
 _OF_SCHEDULES = ("schedule", "version", "due", "fire", "gap")
 # Who is there, who leads and who owns what: for what is nobody's, or of those who may not write.
 _OF_ALL = ("leader", "ownership", "node", "worker")

@@ -14,7 +14,7 @@ from typing import Any
 
 from sexton import Job, PermanentFailure, Retry, Sexton, Snooze
 from sexton.torture.work.clock import SECOND, now_us, to_us
-from sexton.torture.work.effects import effect, worker_pid
+from sexton.torture.work.effects import effect, say_progress, worker_pid
 
 # Lost attempts count: a worker dies every few seconds.
 STEADY = Retry(max_attempts=12, base=0.2, factor=2, cap=2)
@@ -78,9 +78,9 @@ def slow_sync(job: Job, id: str, tenant: str, seconds: float, rev: int = 0) -> N
 
 @app.task(queue="slow", retry=STEADY, timeout=60)
 async def long(job: Job, id: str, tenant: str, seconds: float, rev: int = 0) -> None:
-    """Runs for longer than a lease, which its worker has to keep."""
+    """Runs for longer than a lease, which its worker has to keep; says so all the while."""
     with effect(job, id=id, tenant=tenant, rev=rev, seconds=seconds):
-        await asyncio.sleep(seconds)
+        await say_progress(job, seconds)
 
 
 @app.task(queue="quick", retry=STEADY, timeout=10)
@@ -110,9 +110,9 @@ async def transactional(job: Job, id: str, tenant: str, seconds: float = 0.0, re
 
 @app.task(queue="remote", retry=STEADY, timeout=10)
 async def far(job: Job, id: str, tenant: str, seconds: float = 0.0, rev: int = 0) -> None:
-    """Waits for so long; remote workers and others compete for it."""
+    """Waits for so long, and says so; remote workers and others compete for it."""
     with effect(job, id=id, tenant=tenant, rev=rev, seconds=seconds):
-        await asyncio.sleep(seconds)
+        await say_progress(job, seconds)
 
 
 # ── those that fail ─────────────────────────────────────────────────────────

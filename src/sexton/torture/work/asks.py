@@ -68,6 +68,17 @@ class Asks:
 
     async def make(self, request: Request, work: Callable[[], Awaitable[dict[str, Any]]]) -> Asked:
         """Ask, do it, and say what was answered; errors of the work end here."""
+        n = self.ask(request)
+        try:
+            answer = await work()
+        except Exception as error:
+            unsure = is_unsure(error)
+            return Asked(n, None, unsure, self.error(n, error, unsure=unsure))
+        self.answer(n, answer)
+        return Asked(n, answer)
+
+    def ask(self, request: Request) -> int:
+        """The first line; its number, for the second."""
         n = next(self._numbers)
         asked = {
             "at": now_us(),
@@ -82,17 +93,17 @@ class Asks:
         if request.again is not None:
             asked["again"] = request.again
         self._journal.write(asked)
-        try:
-            answer = await work()
-        except Exception as error:
-            unsure = is_unsure(error)
-            said = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-            self._journal.write(
-                {"at": now_us(), "event": "error", "n": n, "error": said, "unsure": unsure}
-            )
-            return Asked(n, None, unsure, said)
+        return n
+
+    def answer(self, n: int, answer: dict[str, Any]) -> None:
         self._journal.write({"at": now_us(), "event": "ack", "n": n, "answer": answer})
-        return Asked(n, answer)
+
+    def error(self, n: int, error: Exception, *, unsure: bool) -> str:
+        """What is said of it."""
+        said = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+        line = {"at": now_us(), "event": "error", "n": n, "error": said, "unsure": unsure}
+        self._journal.write(line)
+        return said
 
 
 def is_unsure(error: Exception) -> bool:

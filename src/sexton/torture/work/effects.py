@@ -1,7 +1,9 @@
 """The effect log: what tasks did, told from outside PostgreSQL and before it is acknowledged."""
 
+import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -13,6 +15,8 @@ from sexton.torture.work.clock import now_us, to_us
 from sexton.torture.work.journal import Journal, process_name, run_folder
 
 LONGEST_WHY = 200
+# Often enough that there is always something to be written when a worker comes back to itself.
+SAID_EVERY = 0.3
 Mark = Callable[[], None]
 
 
@@ -37,6 +41,14 @@ def effect(job: Job | RemoteJob, **payload: Any) -> Iterator[Mark]:
         write("fail", f"{type(error).__name__}: {error}"[:LONGEST_WHY])
         raise
     write("end")
+
+
+async def say_progress(job: Job | RemoteJob, seconds: float) -> None:
+    """Wait for so long, and say again and again how far it is, and with which fence."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        job.progress({"fence": job.fence, "left": round(left, 3)})
+        await asyncio.sleep(min(left, SAID_EVERY))
 
 
 def worker_pid() -> int:

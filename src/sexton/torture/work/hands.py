@@ -218,6 +218,16 @@ class ApiHand:
         path = f"/v1/schedules/{segment(name)}"
         return _told(await self._to(tenant, "GET", path, None, None))
 
+    async def schedules(self, tenant: Tenant) -> Answer:
+        """The first of them."""
+        page = await self._to(tenant, "GET", "/v1/schedules", None, None, limit=str(LOOKED_AT))
+        return {"schedules": [{"id": each["id"]} for each in page["items"]]}
+
+    async def jobs_of(self, tenant: Tenant, schedule: str) -> Answer:
+        """Those that one schedule made."""
+        found = await self._listed(tenant, "/v1/jobs", schedule=schedule)
+        return {"jobs": [{"id": id} for _, id in found]}
+
     async def live(self, tenant: Tenant) -> list[tuple[Tenant, int]]:
         running = await self._listed(tenant, "/v1/jobs", state="running")
         return running or await self._listed(tenant, "/v1/jobs", state="waiting")

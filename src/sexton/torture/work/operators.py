@@ -16,6 +16,7 @@ common; `alone` in the body of a request says which. Beside that the body has, b
     resume, cancel_schedule, cancel_job     nothing
     trespass    {what, owner}: what is another tenant's, see `trespass`; it must be refused
     keep_history    {days}: see `past`
+    list            {of}: live, dead or schedules, through the API; answered with their ids
 
 Otherwise the subject is a schedule's name or a job's id. `rev` of a payload is the instant of the
 request that made it say so. Answers are {version, state, since_us}, as the schedule stood after it;
@@ -41,6 +42,7 @@ from sexton.torture.work.asks import Asked, Asks, Request
 from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.hands import ApiHand, Hand, PythonHand
 from sexton.torture.work.journal import process_name, read_all, run_folder
+from sexton.torture.work.looks import Looks
 from sexton.torture.work.pace import Pace
 from sexton.torture.work.past import Past
 from sexton.torture.work.population import FREEZES, MISFIRES, OPENINGS, OVERLAPS, ranges
@@ -70,6 +72,8 @@ RATES = (1.0, 2.0, 5.0, 20.0)
 TRESPASSES = 0.05
 # And so much of everything is about weeks ago.
 OF_THE_PAST = 0.06
+# And so much only a look at schedules.
+LOOKS = 0.03
 
 
 class Operator:
@@ -98,6 +102,7 @@ class Operator:
         self._trespasses = trespasses
         self._past = past
         self._repeats = Repeats(asks, random, pace)
+        self._looks = Looks(hand, access, asks, random)
         self._requests = 0
 
     async def run(self) -> None:
@@ -108,6 +113,8 @@ class Operator:
                 await self._trespass(self._trespasses)
             elif self._past is not None and self._random.random() < OF_THE_PAST:
                 await self._recall(self._past)
+            elif self._hand.via == "api" and self._random.random() < LOOKS:
+                await self._looks.schedules()
             else:
                 await self.act(self._random.choices([*VERBS], [*VERBS.values()])[0])
 
@@ -221,14 +228,9 @@ class Operator:
         await self._request("put_calendar", tenant, name, {"ranges_us": drawn}, work)
 
     async def _act_on_jobs(self, verb: str) -> None:
-        """On some that are there: looking is no request that anybody has to remember."""
+        """On some that are there."""
         random = self._random
-        asked = self._access.tenants[random.choice(sorted(self._access.tenants))]
-        look = self._hand.live if verb == "cancel_job" else self._hand.dead
-        try:
-            found = await look(asked)
-        except Exception:  # an outage, which the next turn may find over
-            return
+        found = await self._looks.jobs("live" if verb == "cancel_job" else "dead")
         if not found:
             return
         tenant, id = random.choice(found)
@@ -243,7 +245,7 @@ class Operator:
     async def _trespass(self, trespasses: Trespasses) -> None:
         try:
             drawn = await trespasses.draw()
-        except Exception:  # an outage, as above
+        except Exception:  # an outage, which the next turn may find over
             return
         if drawn is not None:
             await self._request("trespass", drawn.by, drawn.subject, drawn.body, drawn.work)

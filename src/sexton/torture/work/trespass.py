@@ -1,7 +1,8 @@
 """Requests about what is another tenant's: refused, as if there were no such thing.
 
 In their body `what` is the verb, or a look (`read_job`, `read_schedule`), and `owner` whose it is.
-A redrive is answered all the same, with what was there to be redriven: nothing.
+A redrive, or a look at the jobs of a schedule, may be answered all the same, with what was there:
+nothing. What workers settle with another's key is of `remote`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from sexton.torture.work.hands import Answer, ApiHand
 OF_JOBS = ("cancel_job", "redrive", "read_job")
 OF_SCHEDULES = (
     *("read_schedule", "update", "pause", "resume", "trigger", "backfill", "cancel_schedule"),
+    "list_jobs",
 )
 TRESPASSING = -1  # the `rev` of no edit
 BACKFILLED = 30 * SECOND
@@ -81,6 +83,8 @@ class Trespasses:
                 return await hand.read_job(by, subject)
             case "read_schedule":
                 return await hand.read_schedule(by, subject)
+            case "list_jobs":
+                return await hand.jobs_of(by, subject)
             case "update":
                 payload = {"id": f"{by.name}/{subject}", "tenant": by.name, "rev": TRESPASSING}
                 return await hand.update(by, subject, payload, {}, sign)
