@@ -114,7 +114,7 @@ def make_app(url: str, diary: Diary) -> Sexton:
 
     @app.task(retry=QUICKLY)
     async def snoozes(job: Job, id: str, tenant: str, rev: int = 0) -> None:
-        with diary.noted(job, id=id, tenant=tenant, rev=rev):
+        with diary.noted(job, id=id, tenant=tenant, rev=rev, rest=0.1):
             if job.attempt == 1 and (await app.job(job.id)).attempts == ():
                 raise Snooze(0.1, "not yet")
 

@@ -34,6 +34,17 @@ def a_task_is_told_of_another_fire(run: Tampered) -> None:
     run.effects_of(job)[0]["fire_at"] += SECOND
 
 
+@found_by("one-job-per-fire")
+def a_trigger_vanishes_from_the_ledger(run: Tampered) -> None:
+    run.drop("dump/fire", lambda each: each["kind"] == "trigger")
+
+
+@found_by("one-job-per-fire")
+def the_ledger_names_another_job_at_the_end(run: Tampered) -> None:
+    one, two = run.rows("fire", schedule=run.schedule("beat"), decision="fired")[:2]
+    one["job"] = two["job"]
+
+
 # ── every due fire is decided ───────────────────────────────────────────────
 
 

@@ -18,6 +18,7 @@ standard library, so whoever made a mistake there does not make it again here. I
     enqueued edits backfills             what was acknowledged, beside what there is
     passed replaced made                 what fires left out, took the place of, and made
     charge handed_over turns             who was in charge, who went on, who was next
+    ways                                 where deliveries could not arrive
     liveness    how long things took     timeline    what happened around a violation
 """
 

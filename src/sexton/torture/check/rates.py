@@ -6,7 +6,7 @@ from math import sqrt
 
 from sexton.torture.check.backfills import Pace
 from sexton.torture.check.evidence import Evidence
-from sexton.torture.check.folder import SECOND, Change
+from sexton.torture.check.folder import SECOND, Change, Line
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.policy import DUE_WITHIN
 from sexton.torture.check.turns import Turns
@@ -27,7 +27,9 @@ KNOWN_FOR = 60 * SECOND
 # Chance alone exceeds this once in 2·10¹⁰ runs: 2·exp(−2·3.5²).
 KOLMOGOROV = 3.5
 FEWEST = 30
-_TOLD_WHEN = "HTTP 429"
+# Which says for how long; whoever is asked by the rig's endpoints waits for a second.
+_TOLD_WHEN, RETRY_AFTER = "HTTP 429", 1.0
+_ROUNDED = 2 / SECOND
 
 
 class CatchUpRate(Invariant):
@@ -112,7 +114,10 @@ class CatchUpRate(Invariant):
 
 
 class FullJitter(Invariant):
-    """Retry delays follow full jitter: uniform from 0 to base × factor^(n−1), at most the cap."""
+    """Retry delays follow full jitter: uniform from 0 to base × factor^(n−1), at most the cap.
+
+    But for those that were told for how long: by an endpoint, or by the task itself.
+    """
 
     name = "full-jitter"
 
@@ -120,6 +125,7 @@ class FullJitter(Invariant):
         super().__init__(evidence)
         self._shares: dict[str, list[float]] = defaultdict(list)
         self._first: dict[str, tuple[int, int]] = {}
+        self._rests: dict[int, tuple[int, float]] = {}  # when, and how long, by fence
 
     def on_attempt(self, change: Change) -> None:
         job, now = self.world.jobs.get(change.id), change.now
@@ -131,13 +137,19 @@ class FullJitter(Invariant):
         delay = (job.released[2]["due"] - now["finished"]) / SECOND
         tries = now["attempt"] - job.before
         longest = budget.longest_delay(tries)
-        told = (now["error"] or "").startswith(_TOLD_WHEN)
         if now["outcome"] == "released" or (now["outcome"] == "lost" and tries == 1):
             longest = 0.0  # at once
-        elif now["outcome"] not in ("failed", "lost") or told:
-            return  # it was said for how long
+        elif now["outcome"] == "snoozed":
+            self._rests[now["fence"]] = (change.at, delay)
+            return
+        elif now["outcome"] not in ("failed", "lost"):
+            return
         self.checked += 1
-        if not 0 <= delay <= longest + 2 / SECOND:
+        if (now["error"] or "").startswith(_TOLD_WHEN):
+            if abs(delay - RETRY_AFTER) > _ROUNDED:
+                what = f"job {job.id} was told to wait for {RETRY_AFTER:g} s, and waits for"
+                self.violated(f"{what} {delay:.6f} s", change.at, job=job.id)
+        elif not 0 <= delay <= longest + _ROUNDED:
             what = f"attempt {tries} of job {job.id} was {now['outcome']}, the next came after"
             self.violated(f"{what} {delay:.6f} s, not within {longest:g} s", change.at, job=job.id)
         # Where an age limits the delay, only the shorter ones are seen.
@@ -145,6 +157,17 @@ class FullJitter(Invariant):
             for group in ("all", now["outcome"]):
                 self._shares[group].append(delay / longest)
                 self._first.setdefault(group, (change.at, job.id))
+
+    def on_effect(self, line: Line) -> None:
+        """A task that puts itself off says for how long."""
+        rest = line["payload"].get("rest")
+        if rest is None or line["event"] != "fail" or line["fence"] not in self._rests:
+            return
+        self.checked += 1
+        at, delay = self._rests.pop(line["fence"])
+        if abs(delay - rest) > _ROUNDED:
+            what = f"job {line['job']} put itself off for {rest:g} s, and waits for {delay:.6f} s"
+            self.violated(what, at, job=line["job"])
 
     def finish(self) -> None:
         for group, shares in self._shares.items():

@@ -90,7 +90,9 @@ class Mix:
         if random.random() < 0.1:
             options["priority"] = random.randint(-5, 5)
         if random.random() < 0.02:
-            options["expires_in"] = round(random.uniform(20.0, 60.0), 1)
+            # Some do not live to see the end of a fault, or when they are due.
+            shortest, longest = random.choice(((0.5, 5.0), (20.0, 60.0)))
+            options["expires_in"] = round(random.uniform(shortest, longest), 1)
         return options
 
 
