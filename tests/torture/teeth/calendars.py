@@ -62,8 +62,19 @@ def a_fire_that_the_changed_calendar_takes_out(run: Tampered) -> None:
 
 @found_by("every-fire-decided")
 def a_fire_that_the_changed_calendar_allows_again(run: Tampered) -> None:
-    """There is nothing of it in the ledger, since it was taken out."""
-    _redefine(run, _put(run)[0]["body"]["ranges_us"][1:])
+    """There is nothing of it in the ledger: it was taken out, and that is not recorded either."""
+    (first, last), *others = _put(run)[0]["body"]["ranges_us"]
+    _redefine(run, others)
+
+    def there(gap: Line) -> bool:
+        return gap["decision"] == "excluded" and gap["first"] < last and gap["last"] >= first
+
+    run.drop("dump/gap", there)
+    inserted = ("gap", "I")
+    run.drop(
+        "dump/change",
+        lambda each: (each["tab"], each["op"]) == inserted and there(each["now"]),
+    )
 
 
 def _after_it(run: Tampered) -> Any:
