@@ -120,7 +120,7 @@ def _figures(runs: list[Report]) -> Iterator[str]:
         shown = ["–"] * (len(_SHARES) + 1)
         if told:
             most = max(each["max"] for each in told)
-            shown = [f"{each:.2f}" for each in (*_quantiles(told), most)]
+            shown = [f"{min(each, most):.2f}" for each in (*_quantiles(told), most)]
         yield f"| {name} | {counts} | {' | '.join(shown)} | {figures[0]['means']} |"
 
 
