@@ -332,7 +332,7 @@ async def test_replaced_jobs_that_take_too_long_together_are_asked_all_the_same(
     monkeypatch.setattr(replace, "AT_ONCE", 4)
     async with hands(address) as node, hasty(address, node) as replacer:
         jobs = await running(node, 9)
-        await is_slow(node, jobs[1], 1.5)
+        await is_slow(node, jobs[1], 0.8)
         dies(node)
         await node.fire_until(node.at(1))
         while await asked(node) != jobs:

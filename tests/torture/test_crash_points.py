@@ -316,10 +316,12 @@ def test_a_point_that_is_not_reached_is_tried_again_named_and_no_success(
     monkeypatch.setattr(sys, "argv", ["crash", *words])
     monkeypatch.setattr(module, "LOOKS", 1)
     monkeypatch.setattr(module, "TRIES", 2)
-    assert main() == 1
-    told = capsys.readouterr().out
-    assert "not reached: settle reset at settle/Bind 99/Sync in 2 tries: " in told
-    assert "1 points: 0 passed, 0 failed, 1 not reached" in told
+    assert main() == 2
+    assert "no message at 'settle/Bind 99/Sync' was seen" in capsys.readouterr().err
+    found = asyncio.run(sweep(Choice(["settle"], ["reset"], at=words[5])))
+    assert not found.well
+    assert "not reached: settle reset at settle/Bind 99/Sync in 2 tries: " in found.table()
+    assert "1 points: 0 passed, 0 failed, 1 not reached" in found.table()
 
 
 @pytest.mark.parametrize("group", range(len(GROUPS)), ids=lambda group: GROUPS[group][0])

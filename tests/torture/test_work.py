@@ -296,7 +296,10 @@ def test_some_schedules_have_a_past_that_the_ledger_knows(place: Workplace) -> N
         "kind = 'due' and fire_at < now() - interval '1 day'",
         [*old],
     )
-    assert {(row["schedule_id"], to_us(row["fire_at"])) for row in rows} == known
+    there = {(row["schedule_id"], to_us(row["fire_at"])) for row in rows}
+    # Whoever has started first may have dropped the days that are not kept.
+    kept = {(schedule, at) for schedule, at in known if at > now_us() - (KEPT - 1) * DAY}
+    assert kept <= there <= known
     oldest = now_us() - min(at for _, at in known)
     assert KEPT * DAY < oldest < (DAYS + 2) * DAY
 

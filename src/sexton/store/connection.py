@@ -25,6 +25,8 @@ ENGINE_SETTINGS = {
     # Our transactions have no time to think between statements: whoever takes so long is gone.
     "idle_in_transaction_session_timeout": "10000",
 }
+# PostgreSQL goes on for so long with a statement that we have given up.
+GIVEN_UP_FOR = 1.0
 # A peer that vanished without a word is noticed after 25 seconds, on either side.
 _ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 _ALIVE_HERE = (
@@ -164,8 +166,10 @@ class Address:
 
     @property
     def _engine_settings(self) -> dict[str, str]:
-        """What we gave up must not run on: tried again, there would be more of it each time."""
-        return ENGINE_SETTINGS | {"statement_timeout": str(round(self.patience * 1000))}
+        """What we gave up must not run on: tried again, there would be more of it each time. But a
+        while, so that it is us who gave up, and whoever needs little more may come to its end."""
+        milliseconds = round((self.patience + GIVEN_UP_FOR) * 1000)
+        return ENGINE_SETTINGS | {"statement_timeout": str(milliseconds)}
 
 
 def _keep_alive(at: socket.socket | None) -> None:

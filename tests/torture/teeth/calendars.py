@@ -67,7 +67,8 @@ def a_fire_that_the_changed_calendar_allows_again(run: Tampered) -> None:
     _redefine(run, others)
 
     def there(gap: Line) -> bool:
-        return gap["decision"] == "excluded" and gap["first"] < last and gap["last"] >= first
+        overlaps: bool = gap["first"] < last and gap["last"] >= first
+        return gap["decision"] == "excluded" and overlaps
 
     run.drop("dump/gap", there)
     inserted = ("gap", "I")
