@@ -148,10 +148,11 @@ def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("code", "age", "many"), [(0, 900, 0), (-9, 900, 0), (-15, 3, 0), (-15, 900, 1), (1, 3, 1)]
+    ("code", "age", "many"),
+    [(0, 900, 0), (-9, 900, 0), (-15, 3, 0), (-15, 900, 1), (1, 3, 1), (None, 900, 0)],
 )
 def test_who_does_not_end_in_order_when_it_is_asked_to_has_fallen(
-    tmp_path: Path, code: int, age: int, many: int
+    tmp_path: Path, code: int | None, age: int, many: int
 ) -> None:
     lines = [
         {"at": 10**6, "event": "note", "what": "started", "target": "node-1", "detail": {}},

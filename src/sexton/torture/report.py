@@ -100,6 +100,8 @@ def _may_end(event: dict[str, Any], age: int) -> bool:
     match event["detail"]["code"]:
         case 0 | -9:
             return True
+        case None:
+            return True  # two asked it: the other one has seen how it ended, and started it again
         case -15 | 3:
             return age < STARTS_WITHIN
         case _:
