@@ -143,10 +143,6 @@ class Evidence:
                 since = None
         return found
 
-    def server_in_trouble(self, first: int, last: int) -> bool:
-        """Whether something was done to PostgreSQL in that time."""
-        return self._in_trouble(("postgres",), first, last)
-
     def all_in_trouble(self, first: int, last: int) -> bool:
         """Whether something was done to PostgreSQL, the host, or all nodes in that time."""
         return any(self.all_troubles(first, last))
