@@ -12,6 +12,8 @@ from sexton.torture.stand.server import NAME
 
 _AT_ONCE = 8
 _AGAIN_EVERY = 0.1
+# So often in a row, knocking alone: then there is no place left.
+_REFUSALS = 3
 # One keeps what it sees from being vacuumed, the other what has changed since.
 _HOLDING = (
     ("begin isolation level repeatable read", "select count(*) from pg_class"),
@@ -55,6 +57,7 @@ class Sessions:
         refilling: asyncio.Task[None] | None = None
         try:
             await self._take_all(held)
+            await self._take_the_last(held)
             for _ in range(min(leave, len(held))):
                 await held.pop().close()
             if not leave:
@@ -106,6 +109,17 @@ class Sessions:
                     held.append(await self._connect())
 
         await asyncio.gather(*(take() for _ in range(_AT_ONCE)))
+
+    async def _take_the_last(self, held: list[asyncpg.Connection]) -> None:
+        """What was free while several knocked at once: who is refused has a place until it left."""
+        refused = 0
+        while refused < _REFUSALS:
+            await asyncio.sleep(_AGAIN_EVERY)
+            try:
+                held.append(await self._connect())
+                refused = 0
+            except AWAY:
+                refused += 1
 
     async def _refill(self, held: list[asyncpg.Connection]) -> None:
         while True:
