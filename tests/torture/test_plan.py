@@ -65,6 +65,10 @@ def test_the_server_of_somebody_else_is_left_in_peace() -> None:
     assert {each.fault for each in plan(4, 3600, cluster)} == ALL - SERVER
 
 
+def test_without_intensity_nothing_is_done_to_anybody() -> None:
+    assert plan(5, 3600, CLUSTER, intensity=0) == []
+
+
 def test_a_tenth_of_the_intensity_has_a_tenth_of_the_faults() -> None:
     many, few = (len(plan(5, 3600, CLUSTER, intensity=each)) for each in (1.0, 0.1))
     assert many / 15 < few < many / 4

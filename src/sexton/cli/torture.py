@@ -72,7 +72,7 @@ def torture(
             min=0.0,
             max=20.0,
             callback=_finite,
-            help="How many faults; 1: one in two seconds.",
+            help="How many faults; 1: one in two seconds, 0: none.",
         ),
     ] = 1.0,
     as_json: Json = False,
@@ -97,7 +97,7 @@ def torture(
     url = _scratch_server(options(context))
     chosen = secrets.randbelow(MOST_SEED) if seed is None else seed
     where = folder or Path(tempfile.mkdtemp(prefix=f"torture-{chosen}-"))
-    size = Size(nodes, workers, apis, fires_per_second=fires, intensity=max(intensity, 0.001))
+    size = Size(nodes, workers, apis, fires_per_second=fires, intensity=intensity)
     asked = Asked(where, chosen, seconds, url, size)
     stop = _Stop()
     try:

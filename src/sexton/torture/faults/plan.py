@@ -164,6 +164,8 @@ _NEEDS_SERVER = {"restart", "immediate", "kill9", "promote", "connections"}
 
 def plan(seed: int, seconds: float, about: Field, *, intensity: float = 1.0) -> list[Planned]:
     """The faults of a run, in order; the same for the same seed and the same cluster."""
+    if not intensity:
+        return []
     drawn: list[tuple[float, Sketch]] = []
     for number, (pause, deck) in enumerate(_LANES):
         random = Random(f"{seed}/{number}")
