@@ -20,8 +20,8 @@ from sexton.torture.crash.__main__ import main
 from sexton.torture.crash.places import Seen, end_of, missing
 from sexton.torture.crash.point import WAYS, Point, Verdict
 from sexton.torture.crash.site import Site
-from sexton.torture.crash.stage import Stage, TooLate
-from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, VICTIM, Step
+from sexton.torture.crash.stage import VICTIM, Stage, TooLate
+from sexton.torture.crash.steps import INSERT, STEPS, SUCCEED, Step
 from sexton.torture.crash.sweep import Choice, Sweep, as_json, report, sweep
 from sexton.torture.crash.verify import invariants
 from sexton.torture.proxy import Tripped
@@ -33,7 +33,7 @@ GROUPS = [
     ["claim", "limit", "renew", "settle"],
     ["answer", "transaction", "retry", "reap"],
     ["handover", "takeover", "balance", "replace"],
-    ["leave", "withdraw", "enqueue"],
+    ["leave", "withdraw", "enqueue", "backfill"],
 ]
 
 # For each invariant: a state that it must not accept.
@@ -56,6 +56,10 @@ SABOTAGE = {
     "one_job_per_fire": FIRE % "0 s",
     "every_fire_decided": "insert into crash.expected_fire values (1, now())",
     "none_early": FIRE % "1 s",
+    "backfills_count": """
+        insert into sexton.backfill (
+            schedule_id, from_at, to_at, next_at, rate, created_at, finished_at, fired)
+        values (1, now(), now(), now(), 1, now(), now(), 1)""",
     "fired_by_the_owner": FIRE % "0 s"
     + """
         insert into sexton.due (schedule_id, next_fire_at, anchor, rule_id, partition)

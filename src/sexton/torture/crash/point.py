@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from sexton.store.cluster import THINKING
 from sexton.torture.crash.places import end_of, missing
 from sexton.torture.crash.site import Site
-from sexton.torture.crash.stage import LEASE, OWNED, START_WITHIN, WITHIN, Stage, TooLate, stage
-from sexton.torture.crash.steps import VICTIM, Step
+from sexton.torture.crash.stage import LEASE, START_WITHIN, VICTIM, WITHIN, Stage, TooLate, stage
+from sexton.torture.crash.statements import OWNED
+from sexton.torture.crash.steps import Step
 from sexton.torture.crash.verify import violations
 from sexton.torture.proxy import Tally, Trip, Tripped
 from sexton.torture.proxy.faults import Action

@@ -2,24 +2,26 @@
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from importlib import resources
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from sexton import Sexton
+from sexton.torture.crash import statements
 from sexton.torture.crash.client import wishes
 from sexton.torture.crash.site import Site
 from sexton.torture.crash.tasks import Log, make
 
+VICTIM = "victim"
+STANDBY = "standby"
 LEASE = 2.0  # of workers and of nodes; not the shortest there is, for the sake of busy machines
 SETTINGS = {
     "lease": LEASE,
@@ -34,94 +36,6 @@ WITHIN = 30.0
 START_WITHIN = 60.0
 LOOK_EVERY = 0.02
 QUIET_LOOKS = 3
-
-ENQUEUE = """
-insert into crash.expected_job (job_id, transactional)
-select made.id, wanted.task in ('writes', 'carries')
-from unnest($1::text[], $2::text[], $3::text[]) as wanted (task, payload, key)
-cross join lateral sexton.enqueue(wanted.task, wanted.payload::jsonb, key => wanted.key) as made
-returning job_id
-"""
-ACKNOWLEDGED = """
-with told as (
-    select distinct answer ->> 'key' as key, job_id::bigint as job_id
-    from jsonb_array_elements($1::jsonb) as answer
-    cross join jsonb_array_elements_text(answer -> 'jobs') as job_id
-),
-acknowledged as (
-    insert into crash.acknowledged (key, job_id)
-    select * from told
-    except select key, job_id from crash.acknowledged
-    returning job_id
-)
-insert into crash.expected_job (job_id, transactional)
-select job_id, false from acknowledged
-except select job_id, false from crash.expected_job
-"""
-IDLE = """
-select exists (
-    select from sexton.worker where name = $1 and gone_at is null and cardinality(idle) = 2)
-"""
-OWNED = """
-select count(*) = $1 and coalesce(sum(cardinality(o.partitions)), 0) = 256
-    and max(cardinality(o.partitions)) - min(cardinality(o.partitions)) <= 1
-from sexton.ownership as o
-join sexton.node as n on n.id = o.node_id and n.gone_at is null
-"""
-ENDED = """
-select not exists (
-    select from crash.expected_job as expected
-    where not exists (
-        select from sexton.attempt
-        where attempt.job_id = expected.job_id and attempt.next <> 'waiting'))
-"""
-FIRED = """
-select not exists (
-    select from crash.expected_fire as expected
-    where not exists (
-        select from sexton.fire
-        where fire.schedule_id = expected.schedule_id and fire.fire_at = expected.fire_at))
-"""
-TAKE_BACK = """
-with taken as (
-    update sexton.due
-    set next_fire_at = 'infinity', stamp = stamp + 1
-    where schedule_id = (select max(schedule_id) from sexton.due) and next_fire_at = anchor
-    returning schedule_id
-)
-delete from crash.expected_fire using taken where expected_fire.schedule_id = taken.schedule_id
-"""
-AGAIN = """
-with moved as (
-    update sexton.due
-    set next_fire_at = clock_timestamp() + make_interval(secs => $1), stamp = stamp + 1
-    returning schedule_id, next_fire_at
-),
-expected as (
-    insert into crash.expected_fire (schedule_id, fire_at)
-    select schedule_id, next_fire_at from moved
-)
-select pg_notify('sexton.wake', 'schedule')::text
-"""
-REPLACED = """
-select not exists (select from sexton.replaced join sexton.job on job.id = replaced.job_id)
-    and (select count(*) = count(distinct schedule_id) from sexton.job)
-"""
-QUIET = """
-select not exists (
-    select from pg_stat_activity
-    where datname = current_database() and pid <> pg_backend_pid() and state = 'active')
-"""
-BACK = """
-select exists (select from sexton.worker where name = $1 and gone_at is null and renewed_at > $2)
-    or exists (select from sexton.node where name = $1 and gone_at is null and renewed_at > $2)
-"""
-
-
-@functools.cache
-def _schedules() -> str:
-    file = resources.files("sexton.torture.crash").joinpath("schedule.sql")
-    return file.read_text(encoding="utf-8")
 
 
 class TooLate(Exception):
@@ -150,6 +64,7 @@ class Stage:
     sql: asyncpg.Connection
     app: Sexton
     processes: dict[str, Process] = field(default_factory=dict)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))  # of the one with a past
 
     # ── processes ───────────────────────────────────────────────────────────
 
@@ -237,7 +152,9 @@ class Stage:
     async def enqueue(self, *jobs: tuple[str, dict[str, Any], str | None]) -> None:
         """Tasks with their arguments and keys, in one transaction; all of them shall succeed."""
         tasks, payloads, keys = zip(*jobs, strict=True)
-        await self.sql.fetch(ENQUEUE, tasks, [json.dumps(each) for each in payloads], keys)
+        await self.sql.fetch(
+            statements.ENQUEUE, tasks, [json.dumps(each) for each in payloads], keys
+        )
 
     def let_clients_go(self) -> None:
         self.go_file.touch()
@@ -245,15 +162,27 @@ class Stage:
     async def schedule(self, seconds: float, count: int = 2, **policy: Any) -> None:
         """Schedules that fire once, so many seconds from now; all of them shall."""
         rule = self.app.schedules.spec("s", "quick", every="1h", **policy).terms.text
-        await self.sql.fetch(_schedules(), count, seconds, rule)
+        await self.sql.fetch(statements.schedules(), count, seconds, rule)
 
     async def again(self, seconds: float) -> None:
         """They shall once more, so many seconds from now, as if their rule had said so."""
-        await self.sql.fetch(AGAIN, seconds)
+        await self.sql.fetch(statements.AGAIN, seconds)
+
+    async def with_a_past(self) -> None:
+        """A schedule of every hour, whose next one is half over."""
+        now = await self.sql.fetchval("select clock_timestamp()")
+        self.began = now - timedelta(hours=9.5)
+        await self.app.schedules.add("past", "quick", every="1h", anchor=self.began)
+
+    async def backfill(self, first: int, end: int) -> None:
+        """These hours of it; each shall be fired."""
+        stretch = [self.began + timedelta(hours=each) for each in (first, end)]
+        await self.sql.execute(statements.EXPECT_PAST, *stretch)
+        await self.app.schedules.backfill("past", *stretch, rate=8.0)
 
     async def take_back(self) -> None:
         """The newest schedule, unless it has fired: as an edit would, but nobody is told."""
-        await self.sql.execute(TAKE_BACK)
+        await self.sql.execute(statements.TAKE_BACK)
 
     # ── looking ─────────────────────────────────────────────────────────────
 
@@ -275,7 +204,7 @@ class Stage:
     async def answered(self, *names: str) -> bool:
         """Every wish, of one of these clients at least; what they were told is expected."""
         answers = _lines(self.answers_file)
-        await self.sql.execute(ACKNOWLEDGED, json.dumps(answers))
+        await self.sql.execute(statements.ACKNOWLEDGED, json.dumps(answers))
         wished = range(len(wishes(self.app)))
         return {each["wish"] for each in answers if each["by"] in names} == {*wished}
 
@@ -290,10 +219,10 @@ class Stage:
         await self.until("a task has begun", _is(lambda: len(self.effects()) > before))
 
     async def until_idle(self, name: str) -> None:
-        await self.until_so(f"{name} sleeps", IDLE, name)
+        await self.until_so(f"{name} sleeps", statements.IDLE, name)
 
     async def until_owned(self, nodes: int) -> None:
-        await self.until_so(f"{nodes} nodes own everything, evenly", OWNED, nodes)
+        await self.until_so(f"{nodes} nodes own everything, evenly", statements.OWNED, nodes)
 
     def overtaken(self, before: int, but: str | None = None) -> bool:
         """After so many events somebody, but not this one, is at a job that had begun before."""
@@ -307,30 +236,34 @@ class Stage:
 
     async def ended(self) -> bool:
         """Every job that is expected has."""
-        return await self.so(ENDED)
+        return await self.so(statements.ENDED)
 
     async def fired(self) -> bool:
         """Every schedule that is expected has, once it is due."""
-        return await self.so(FIRED)
+        return await self.so(statements.FIRED)
+
+    async def backfilled(self) -> bool:
+        """Every backfill has come to its end."""
+        return await self.so(statements.BACKFILLED)
 
     async def replaced(self) -> bool:
         """Of every schedule one job lives, and none that is to be asked to end; whoever was about
         to cross it out, and stands still, holds up nobody."""
-        return await self.so(REPLACED)
+        return await self.so(statements.REPLACED)
 
     async def until_quiet(self) -> None:
         """Until nothing is at work in the database, a few looks in a row."""
         looks = 0
         while looks < QUIET_LOOKS:
             await asyncio.sleep(LOOK_EVERY)
-            looks = looks + 1 if await self.so(QUIET) else 0
+            looks = looks + 1 if await self.so(statements.QUIET) else 0
 
     async def until_back(self, name: str, since: Any) -> None:
         """Until it has renewed a lease, its old one or a new one; a client, been answered."""
         if self.processes[name].role == "client":
             await self.until(f"{name} is answered", lambda: self.answered(name))
         else:
-            await self.until_so(f"{name} is back", BACK, name, since)
+            await self.until_so(f"{name} is back", statements.BACK, name, since)
 
     async def until(
         self, what: str, true: Callable[[], Awaitable[bool]], within: float = WITHIN
