@@ -1,12 +1,13 @@
 """Every mutant, by what it is about."""
 
 from torture.teeth.mutant import Mutant
-from torture.teeth.mutants import claims, clocks, enqueues, fires, leases, retries
+from torture.teeth.mutants import claims, clocks, enqueues, fires, leases, quotas, retries
 
 ALL: tuple[Mutant, ...] = (
     *claims.MUTANTS,
     *leases.MUTANTS,
     *fires.MUTANTS,
+    *quotas.MUTANTS,
     *clocks.MUTANTS,
     *retries.MUTANTS,
     *enqueues.MUTANTS,

@@ -417,7 +417,7 @@ as $$
 begin
     insert into torture.change (tab, op, id, now)
     values ('tenant', left(tg_op, 1)::"char", coalesce(new.id, old.id), json_build_object(
-        'name', new.name, 'over_quota', new.over_quota));
+        'name', new.name, 'max_live_jobs', new.max_live_jobs, 'over_quota', new.over_quota));
     return null;
 end $$;
 create trigger captured after insert or update or delete

@@ -6,6 +6,7 @@ from sexton.torture.check.evidence import UNSEEN_IN_TROUBLE, Evidence
 from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.invariant import Invariant, is_claim
 from sexton.torture.check.passed import DECIDES_WITHIN, Passages, is_latest
+from sexton.torture.check.quotas import Quotas
 from sexton.torture.check.replaced import Fire, Replacements
 from sexton.torture.check.silence import Silences
 from sexton.torture.check.things import Job, Schedule
@@ -30,21 +31,27 @@ class ReasonsHold(Invariant):
         super().__init__(evidence)
         self._ended: dict[int, deque[End]] = defaultdict(deque)  # jobs, by schedule
         self._unsure: list[tuple[Change, int, list[int]]] = []  # of these fences so many must live
-        self._over_until: dict[int, int | None] = {}  # tenants that are over their quota, or were
+        self._quotas = Quotas(evidence)
         self._passages = Passages(evidence)
         self._silences = Silences(evidence)
         self._overlapped = self._on_faith = 0
 
     def on_tenant(self, change: Change) -> None:
-        if change.op == "U":
-            if change.now["over_quota"]:
-                self._over_until[change.id] = None
-            elif self._over_until.get(change.id, 0) is None:
-                self._over_until[change.id] = change.at
+        if (wrong := self._quotas.tenant(change)) is not None:
+            self.violated(wrong, change.at)
+
+    def on_leader(self, change: Change) -> None:
+        for wrong in self._quotas.leads(change.at):
+            self.violated(wrong, change.at)
 
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
-        if change.op != "D" or job is None or job.schedule is None:
+        if change.op == "I":
+            self._quotas.job(change, change.now["tenant"])
+        if change.op != "D" or job is None:
+            return
+        self._quotas.job(change, job.tenant)
+        if job.schedule is None:
             return
         if self.world.kinds.get(job.id) != "backfill":
             ended = self._ended[job.schedule]
@@ -85,12 +92,15 @@ class ReasonsHold(Invariant):
         match now["decision"]:
             case "fired":
                 self._in_time(schedule, change)
+                if self._quotas.is_over(schedule.tenant, now["began"]):
+                    self._say("its tenant was over its quota", change)
             case "overlap":
                 self._in_time(schedule, change)
                 self._overlaps(schedule, change)
             case "quota":
                 self._in_time(schedule, change)
-                self._quota(schedule, change)
+                if not self._quotas.may_be_over(schedule.tenant, change.at):
+                    self._say("its tenant was not over its quota", change)
             case _:
                 self._passed(schedule, change, now["scheduled"])
 
@@ -110,7 +120,7 @@ class ReasonsHold(Invariant):
             self._say("what was recorded as excluded is not what its calendars take out", change)
 
     def finish(self) -> None:
-        self.checked += self._silences.many
+        self.checked += self._silences.many + self._quotas.many
         for change, wanted, fences in self._unsure:
             # Who settles in a transaction of its own speaks once more after its commit.
             ran = [self.evidence.ran[fence] for fence in fences if fence in self.evidence.ran]
@@ -190,11 +200,6 @@ class ReasonsHold(Invariant):
             self._say(f"an overlap was recorded while {lives} jobs of it lived", change)
         elif wanted > 0:
             self._unsure.append((change, wanted, perhaps))
-
-    def _quota(self, schedule: Schedule, change: Change) -> None:
-        over_until = self._over_until.get(schedule.tenant, 0)
-        if over_until is not None and not self.evidence.may_be_unseen(over_until, change.at):
-            self._say("its tenant was not over its quota", change)
 
     def _say(self, what: str, change: Change) -> None:
         self.violated(what, change.at, schedule=change.id)

@@ -1,0 +1,116 @@
+"""Tenants that have as many live jobs as they may: who is said to be, and whether it is true."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sexton.torture.check.evidence import UNSEEN_IN_TROUBLE, Evidence
+from sexton.torture.check.folder import SECOND, Change
+
+# The leader counts what is committed and says so a moment later: what was written in the last few
+# seconds, by tasks and clients whose transactions go on, may be counted or not.
+COUNTED_WITHIN = 5 * SECOND
+# In so many seconds somebody led, and did not say how it is. Whoever holds a lock and does not stir
+# is ended, and what was asked for is given up, both of which take less.
+UNSAID = 40
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """Its jobs, as they were written, and what is said of it."""
+
+    quota: int | None = None
+    over: bool = False
+    said: int = 0  # when
+    live: int = 0
+    came: deque[int] = field(default_factory=deque)
+    went: deque[int] = field(default_factory=deque)
+    wrong: int = 0  # seconds in which somebody led, and something else was said
+    second: int = 0  # the last of them
+
+    def at_most(self, at: int, within: int) -> int:
+        """Live jobs that somebody may have seen, who did not see the ends of these seconds."""
+        return self.live + _since(self.went, at - within)
+
+    def at_least(self, at: int, within: int) -> int:
+        """Those that everybody must have seen, unless they have ended."""
+        return self.live - _since(self.came, at - within)
+
+
+class Quotas:
+    """Fed with tenants, jobs and leaders; says what is wrong."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._tenants: dict[int, _Tenant] = defaultdict(_Tenant)
+        self.many = 0
+
+    def tenant(self, change: Change) -> str | None:
+        """What was said of it just now, if that is not so."""
+        if change.op == "D":
+            self._tenants.pop(change.id, None)
+            return None
+        quota, over = change.now["max_live_jobs"], change.now["over_quota"]
+        tenant = self._tenants[change.id]
+        tenant.quota = quota
+        if over == tenant.over:
+            return None
+        self.many += 1
+        tenant.over, tenant.said, tenant.wrong = over, change.at, 0
+        return self._untrue(change.id, tenant, change.at)
+
+    def _untrue(self, id: int, tenant: _Tenant, at: int) -> str | None:
+        if tenant.quota is None:
+            return f"tenant {id} has no quota, and is over it" if tenant.over else None
+        troubled = self._evidence.all_in_trouble(at - COUNTED_WITHIN, at)
+        within = UNSEEN_IN_TROUBLE if troubled else COUNTED_WITHIN
+        if tenant.over and (live := tenant.at_most(at, within)) < tenant.quota:
+            return f"tenant {id} is over its quota of {tenant.quota} with {live} live jobs"
+        if not tenant.over and (live := tenant.at_least(at, within)) >= tenant.quota:
+            return f"tenant {id} is within its quota of {tenant.quota} with {live} live jobs"
+        return None
+
+    def job(self, change: Change, tenant_id: int) -> None:
+        """One more, or one less."""
+        tenant = self._tenants[tenant_id]
+        tenant.live += 1 if change.op == "I" else -1
+        times = tenant.came if change.op == "I" else tenant.went
+        times.append(change.at)
+        while times[0] < change.at - UNSEEN_IN_TROUBLE:
+            times.popleft()
+
+    def leads(self, at: int) -> Iterator[str]:
+        """Somebody does: of whom something else is said for too long."""
+        second = at // SECOND
+        for id, tenant in self._tenants.items():
+            if tenant.second == second or tenant.quota is None:
+                continue
+            tenant.second = second
+            if tenant.over:
+                wrong = tenant.at_most(at, COUNTED_WITHIN) < tenant.quota
+            else:
+                wrong = tenant.at_least(at, COUNTED_WITHIN) >= tenant.quota
+            tenant.wrong = tenant.wrong + 1 if wrong else 0
+            if tenant.wrong == UNSAID:
+                still = "still" if tenant.over else "not yet"
+                yield f"for {UNSAID} s tenant {id} is {still} over its quota, with {tenant.live}"
+
+    def may_be_over(self, tenant_id: int, at: int) -> bool:
+        """Whether somebody may have seen that it is, who looked then."""
+        tenant = self._tenants[tenant_id]
+        return tenant.over or (tenant.said > 0 and self._evidence.may_be_unseen(tenant.said, at))
+
+    def is_over(self, tenant_id: int, at: int) -> bool:
+        """Whether everybody must have seen that it is, who looked then."""
+        tenant = self._tenants[tenant_id]
+        return tenant.over and not self._evidence.may_be_unseen(tenant.said, at)
+
+
+def _since(times: deque[int], first: int) -> int:
+    """How many of them are not before that; they are in order, and few."""
+    many = 0
+    for at in reversed(times):
+        if at < first:
+            break
+        many += 1
+    return many
