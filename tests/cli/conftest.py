@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +76,12 @@ class Started:
         )
 
     def line(self, *words: str) -> str:
-        """Read on until a line that contains all the words."""
+        """Read on until a line that contains all the words; who never says it is ended."""
         assert self.process.stdout
         seen = []
         line: str
+        enough = threading.Timer(PATIENCE, self.process.kill)
+        enough.start()
         try:
             for line in self.process.stdout:
                 if all(word in line for word in words):
@@ -87,6 +90,8 @@ class Started:
         except BaseException:  # the test's time is over
             print(f"until then it said {seen}")
             raise
+        finally:
+            enough.cancel()
         assert self.process.stderr
         pytest.fail(f"never said {words}, but {seen} and {self.process.stderr.read()}")
 

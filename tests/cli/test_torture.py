@@ -78,13 +78,15 @@ async def test_a_signal_takes_everything_down_and_leaves_the_database_as_it_was(
     assert left == 0
 
 
+@pytest.mark.parametrize("seed", ["6", "7"])  # one of them holds transactions open
 async def test_whoever_gives_up_because_the_server_is_away_is_told_what_is_left_where(
-    embedded_cli: Cli, own_server: Postgres
+    embedded_cli: Cli, own_server: Postgres, seed: str
 ) -> None:
     await asyncio.to_thread(own_server.create_database, "scratch")
     running = embedded_cli.start(
         *("torture", "--database-url", own_server.url("scratch"), "--folder", "run"),
         *("--seconds", "30", "--nodes", "1", "--workers", "1", "--apis", "1", "--fires", "1"),
+        *("--seed", seed),
     )
     await asyncio.to_thread(running.line, "faults in 30 s")
     await asyncio.to_thread(own_server.stop, "immediate")

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -186,6 +187,15 @@ async def test_connections_are_used_up_taken_away_and_held() -> None:
             assert await session.fetchval(HELD) == [True, True], "the rig spares its own"
             await pair.restart("immediate")
             await _held_again(pair)
+
+
+async def test_a_server_that_is_away_holds_up_nobody_who_was_to_hold_a_transaction() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        port = nobody.getsockname()[1]
+        sessions = Sessions(lambda: f"postgresql://postgres@127.0.0.1:{port}/nobody")
+        async with asyncio.timeout(30), sessions.hold(within=0.2):
+            pass
 
 
 HELD = """

@@ -167,7 +167,6 @@ class Run:
         await stand.start([each.name for each in cast.clients])
         self._about["began_at"] = now_us()
         self._write_about()
-        self._say(f"{count(len(faults), 'fault')} in {options.seconds:g} s")
         inflictor = Inflictor(stand, log, schema=options.schema, grace=options.pace.grace)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(stand.kept())
@@ -175,6 +174,7 @@ class Run:
                 await stack.enter_async_context(stand.sessions.hold())
             began = time.monotonic()
             seconds = options.seconds
+            self._say(f"{count(len(faults), 'fault')} in {seconds:g} s")
             async with telling(self._say, stand, log, schema=options.schema, seconds=seconds):
                 await inflictor.run(faults, began)
                 await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))

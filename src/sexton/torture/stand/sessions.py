@@ -14,6 +14,7 @@ _AT_ONCE = 8
 _AGAIN_EVERY = 0.1
 # So often in a row, knocking alone: then there is no place left.
 _REFUSALS = 3
+HELD_WITHIN = 10.0
 # One keeps what it sees from being vacuumed, the other what has changed since.
 _HOLDING = (
     ("begin isolation level repeatable read", "select count(*) from pg_class"),
@@ -72,15 +73,20 @@ class Sessions:
                 connection.terminate()
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
-        """Two transactions that stay open: one with a snapshot, one with an id; anew when lost."""
+    async def hold(self, within: float = HELD_WITHIN) -> AsyncIterator[None]:
+        """Two transactions that stay open: one with a snapshot, one with an id; anew when lost.
+
+        They are there at first, unless the server is away for longer than that.
+        """
         first = [asyncio.Event() for _ in _HOLDING]
         holding = [
             asyncio.create_task(self._hold(statements, held))
             for statements, held in zip(_HOLDING, first, strict=True)
         ]
         try:
-            await asyncio.gather(*(held.wait() for held in first))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await asyncio.gather(*(held.wait() for held in first))
             yield
         finally:
             for task in holding:
