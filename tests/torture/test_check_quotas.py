@@ -134,14 +134,13 @@ def test_a_tenant_that_is_over_its_quota_makes_no_jobs(
 ) -> None:
     """What was said a second before may not have been seen."""
     tenant.make(1, 10)
-    changes = [(19, lambda: tenant.say(19, over=True)), (39, lambda: _within(tenant))]
     job = 1 if decision == "fired" else None
-    changes.append((at, lambda: tenant.fire(at, decision=decision, job=job)))
-    for _, change in sorted(changes, key=lambda each: each[0]):
-        change()
+    for now in (10, 19, 20, 30, 39, 40, 50):
+        if now == 19:
+            tenant.say(now, over=True)
+        elif now == 39:
+            tenant.finish(38, 5)
+            tenant.say(now, over=False)
+        elif now == at:
+            tenant.fire(now, decision=decision, job=job)
     assert _violations(tenant) == what
-
-
-def _within(tenant: Tenant) -> None:
-    tenant.finish(38, 5)
-    tenant.say(39, over=False)
