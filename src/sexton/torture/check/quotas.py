@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from sexton.torture.check.evidence import UNSEEN_IN_TROUBLE, Evidence
 from sexton.torture.check.folder import SECOND, Change
 
-# The leader counts what is committed and says so a moment later: what was written in the last few
-# seconds, by tasks and clients whose transactions go on, may be counted or not.
+# The leader counts what is committed, and says so a moment later: what was written in these seconds
+# may be counted or not, and so may what was written since PostgreSQL was in trouble all along.
 COUNTED_WITHIN = 5 * SECOND
+_LONGER = [seconds * SECOND for seconds in (30, 20, 10)]
+# So many jobs may be those of transactions that go on for longer: of a task, or a client, that
+# stands still before its commit.
+UNDER_WAY = 20
 # In so many seconds somebody led, and did not say how it is. Whoever holds a lock and does not stir
 # is ended, and what was asked for is given up, both of which take less.
 UNSAID = 40
@@ -30,11 +34,11 @@ class _Tenant:
 
     def at_most(self, at: int, within: int) -> int:
         """Live jobs that somebody may have seen, who did not see the ends of these seconds."""
-        return self.live + _since(self.went, at - within)
+        return self.live + _since(self.went, at - within) + UNDER_WAY
 
     def at_least(self, at: int, within: int) -> int:
         """Those that everybody must have seen, unless they have ended."""
-        return self.live - _since(self.came, at - within)
+        return self.live - _since(self.came, at - within) - UNDER_WAY
 
 
 class Quotas:
@@ -62,12 +66,12 @@ class Quotas:
     def _untrue(self, id: int, tenant: _Tenant, at: int) -> str | None:
         if tenant.quota is None:
             return f"tenant {id} has no quota, and is over it" if tenant.over else None
-        troubled = self._evidence.all_in_trouble(at - COUNTED_WITHIN, at)
-        within = UNSEEN_IN_TROUBLE if troubled else COUNTED_WITHIN
-        if tenant.over and (live := tenant.at_most(at, within)) < tenant.quota:
-            return f"tenant {id} is over its quota of {tenant.quota} with {live} live jobs"
-        if not tenant.over and (live := tenant.at_least(at, within)) >= tenant.quota:
-            return f"tenant {id} is within its quota of {tenant.quota} with {live} live jobs"
+        unseen = self._evidence.may_be_unseen
+        within = next((each for each in _LONGER if unseen(at - each, at)), COUNTED_WITHIN)
+        if tenant.over and tenant.at_most(at, within) < tenant.quota:
+            return f"tenant {id} is over its quota of {tenant.quota} with {tenant.live} live jobs"
+        if not tenant.over and tenant.at_least(at, within) >= tenant.quota:
+            return f"tenant {id} is within its quota of {tenant.quota} with {tenant.live} live jobs"
         return None
 
     def job(self, change: Change, tenant_id: int) -> None:
