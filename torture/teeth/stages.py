@@ -46,8 +46,11 @@ class Stage:
     def failed_by(self, ran: Ran) -> str | None:
         """Why the engine as it is has not passed: it must have been looked at as a whole, too."""
         said = self._said(ran)
-        if (broken := self._broken(said)) is not None or ran.code == 0:
-            return broken
+        if (broken := self._broken(said)) is not None:
+            found = [f"\n    {each['what']}" for each in said.get("found", [])]
+            return broken + "".join(found)[:WORDS]
+        if ran.code == 0:
+            return None
         shown = {each: said[each] for each in _INCOMPLETE if said.get(each)}
         shown |= {each: told for each, told in said.get("events", {}).items() if each in FINDINGS}
         return f"{self.name} was not clean: {json.dumps(shown)[:WORDS]}"
