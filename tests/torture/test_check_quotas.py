@@ -35,13 +35,16 @@ class Tenant(Story):
             self.end(at, 1000 + self.jobs)
             self.jobs -= 1
 
-    def lead(self, first: int, last: int) -> None:
-        """Somebody does, and says so every second."""
+    def lead(self, at: float) -> None:
+        stood = {"node": None, "term": 0, "lease": None, "node_lease": None, "node_gone": None}
+        self.change(at, "leader", "U", 1, was=stood, now={"node": 1, "term": 1, "lease": None})
+
+    def go_on(self, first: int, last: int) -> None:
+        """Every second somebody fires something."""
         for at in range(first, last):
-            stood = {"node": 1, "term": 1, "lease": self.at(at + 1)}
-            more = {"node_lease": self.at(at + 1), "node_gone": None}
-            now = {**stood, "lease": self.at(at + 2)}
-            self.change(at, "leader", "U", 1, was={**stood, **more}, now=now)
+            instants = dict.fromkeys(("fire_at", "scheduled", "decided", "began"), self.at(at))
+            more = {"job": None, "term": 1, "node": None, "decision": "missed", "kind": "due"}
+            self.change(at, "fire", "I", 999, now={**instants, **more})
 
     def _row(self, *, over: bool) -> dict[str, Any]:
         return {"name": "default", "max_live_jobs": QUOTA, "over_quota": over}
@@ -105,24 +108,32 @@ def test_while_postgresql_is_in_trouble_ends_may_not_be_committed(
 def test_what_is_so_is_said_before_long(
     tenant: Tenant, over: bool, seconds: int, many: int
 ) -> None:
-    """As long as somebody leads."""
+    """As long as somebody leads, and nobody is hurt."""
+    tenant.lead(0)
     if over:
         tenant.make(1, QUOTA)
         tenant.say(2, over=True)
         tenant.finish(3, QUOTA - FEW + 1)
     else:
         tenant.make(3, MANY)
-    tenant.lead(9, 9 + seconds)
+    tenant.go_on(9, 9 + seconds)
     said = (
         f"still over its quota, with {FEW - 1}" if over else f"not yet over its quota, with {MANY}"
     )
     assert _violations(tenant) == [f"for {UNSAID} s tenant 1 is {said}"] * many
 
 
-def test_nothing_is_expected_while_nobody_leads(tenant: Tenant) -> None:
-    tenant.make(1, QUOTA)
-    tenant.lead(5, 9)
-    tenant.lead(200, 210)
+@pytest.mark.parametrize("target", ["node-1", "nodes", "postgres", "host", "everyone", None])
+def test_nothing_is_expected_while_nobody_leads_or_who_does_is_hurt(
+    tenant: Tenant, target: str | None
+) -> None:
+    now = {"name": "node-1", "pid": 1, "started": tenant.at(0), "lease": tenant.at(9), "gone": None}
+    tenant.change(0, "node", "I", 1, now={**now, "why": None})
+    if target is not None:
+        tenant.lead(0)
+        tenant.fault(15, 16, target)
+    tenant.make(1, MANY)
+    tenant.go_on(5, 5 + UNSAID + 7)
     assert not _violations(tenant)
 
 

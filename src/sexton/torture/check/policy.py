@@ -40,10 +40,6 @@ class ReasonsHold(Invariant):
         if (wrong := self._quotas.tenant(change)) is not None:
             self.violated(wrong, change.at)
 
-    def on_leader(self, change: Change) -> None:
-        for wrong in self._quotas.leads(change.at):
-            self.violated(wrong, change.at)
-
     def on_job(self, change: Change) -> None:
         job = self.world.jobs.get(change.id)
         if change.op == "I":
@@ -82,8 +78,12 @@ class ReasonsHold(Invariant):
             self._say(f"it was quarantined for no reason: {change.now['reason']}", change)
 
     def on_fire(self, change: Change) -> None:
+        if change.op == "D":
+            return
+        for wrong in self._quotas.fires(change.at):
+            self.violated(wrong, change.at)
         schedule, now = self.world.schedules.get(change.id), change.now
-        if schedule is None or change.op == "D" or now["kind"] == "trigger":
+        if schedule is None or now["kind"] == "trigger":
             return
         self._passages.fired(change)
         if now["kind"] == "backfill":

@@ -9,14 +9,14 @@ from sexton.torture.check.folder import SECOND, Change
 
 # The leader counts what is committed, and says so a moment later: what was written in these seconds
 # may be counted or not, and so may what was written since PostgreSQL was in trouble all along.
-COUNTED_WITHIN = 5 * SECOND
+COUNTED_WITHIN = 3 * SECOND
 _LONGER = [seconds * SECOND for seconds in (30, 20, 10)]
 # So many jobs may be those of transactions that go on for longer: of a task, or a client, that
 # stands still before its commit.
 UNDER_WAY = 20
-# In so many seconds somebody led, and did not say how it is. Whoever holds a lock and does not stir
-# is ended, and what was asked for is given up, both of which take less.
-UNSAID = 40
+# In so many seconds there were fires, nothing was done to who leads or to everybody, nor had been
+# for a while, and what is said was not so. A count that takes long is not made all the time.
+UNSAID, A_WHILE = 20, 5 * SECOND
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Tenant:
     live: int = 0
     came: deque[int] = field(default_factory=deque)
     went: deque[int] = field(default_factory=deque)
-    wrong: int = 0  # seconds in which somebody led, and something else was said
+    wrong: int = 0  # seconds in which somebody should have said something else
     second: int = 0  # the last of them
 
     def at_most(self, at: int, within: int) -> int:
@@ -42,7 +42,7 @@ class _Tenant:
 
 
 class Quotas:
-    """Fed with tenants, jobs and leaders; says what is wrong."""
+    """Fed with tenants, jobs and fires; says what is wrong."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
@@ -84,7 +84,7 @@ class Quotas:
         while times[0] < change.at - UNSEEN_IN_TROUBLE:
             times.popleft()
 
-    def leads(self, at: int) -> Iterator[str]:
+    def fires(self, at: int) -> Iterator[str]:
         """Somebody does: of whom something else is said for too long."""
         second = at // SECOND
         for id, tenant in self._tenants.items():
@@ -95,10 +95,19 @@ class Quotas:
                 wrong = tenant.at_most(at, COUNTED_WITHIN) < tenant.quota
             else:
                 wrong = tenant.at_least(at, COUNTED_WITHIN) >= tenant.quota
-            tenant.wrong = tenant.wrong + 1 if wrong else 0
+            tenant.wrong = tenant.wrong + 1 if wrong and not self._troubled(at) else 0
             if tenant.wrong == UNSAID:
                 still = "still" if tenant.over else "not yet"
                 yield f"for {UNSAID} s tenant {id} is {still} over its quota, with {tenant.live}"
+
+    def _troubled(self, at: int) -> bool:
+        evidence, first = self._evidence, at - A_WHILE
+        leaders = evidence.world.charge.leaders(first, at)
+        return (
+            None in leaders
+            or evidence.all_in_trouble(first, at)
+            or evidence.any_in_trouble(leaders, first, at)
+        )
 
     def may_be_over(self, tenant_id: int, at: int) -> bool:
         """Whether somebody may have seen that it is, who looked then."""

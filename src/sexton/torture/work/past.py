@@ -118,14 +118,16 @@ class Past:
         random, hand = self._random, self._hand
         if isinstance(hand, PythonHand) and random.random() < 0.3:
             # More again, so that what was dropped is within the days that are kept.
-            days = min(DAYS, await hand.days_kept() + random.choice((-3, -2, -1, -1, 2, 4)))
+            days = min(DAYS, await hand.days_kept() + random.choice((-3, -2, -1, -1, 4, 8)))
             tenant = self._access.tenants[TENANTS[0]]
             work = partial(hand.keep_history, days)
             return Drawn("keep_history", tenant, None, {"days": days}, work) if days > 0 else None
         if not self._old:
             return None
         line = random.choice(self._old)
-        first = now_us() - random.randrange(round(1.5 * DAY), (DAYS - 1) * DAY)
+        # As likely as not of what was dropped at first.
+        latest = random.choice((round(1.5 * DAY), KEPT * DAY))
+        first = now_us() - random.randrange(latest, (DAYS - 1) * DAY)
         end = first + random.randrange(DAY // 4, round(1.5 * DAY))
         body = {"from_us": first, "to_us": end, "rate": RATE}
         tenant = self._access.tenants[line["tenant"]]

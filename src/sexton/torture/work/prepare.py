@@ -31,7 +31,7 @@ from sexton.torture.work.population import (
 
 LOOPBACK = "127.0.0.1/32"
 # So much may the flood have at once; then its fires are decided as `quota`, its requests refused.
-FLOOD_LIVE_JOBS = 80
+FLOOD_LIVE_JOBS = 150
 # Seconds until the first of what happens once: it must not be over before it is registered.
 LEAD = 10
 _TABLE = Path(__file__).with_name("effect_table.sql")
