@@ -102,7 +102,7 @@ class Cast:
             self._client("sql", rate=rate),
             self._client("late", rate=1.0),
             self._client("api", *self._to(), rate=rate, proxied=False),
-            self._client("flood", "--burst", "300", rate=0.03),
+            self._client("flood", "--burst", "300", rate=0.05),
             *(self._far(each) for each in ("acme", "birch")),
             self._operator("python", 0, acting),
             self._operator("api", 1, acting),

@@ -16,7 +16,7 @@ _LONGER = [seconds * SECOND for seconds in (30, 20, 10)]
 UNDER_WAY = 20
 # In so many seconds there were fires, nothing was done to who leads or to everybody, nor had been
 # for a while, and what is said was not so. A count that takes long is not made all the time.
-UNSAID, A_WHILE = 20, 5 * SECOND
+UNSAID, A_WHILE = 12, 5 * SECOND
 
 
 @dataclass(slots=True)
