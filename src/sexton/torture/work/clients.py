@@ -17,6 +17,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import cycle
 from random import Random
 
 from sexton.torture.work.access import Access, Tenant
@@ -32,6 +33,7 @@ ROLES = ("python", "sql", "late", "api", "flood", "remote")
 TRIES = 12
 FIRST_REST, LONGEST_REST = 0.2, 3.0
 MANY = 0.08  # of all requests have several jobs
+PUT_OFF = 6.0
 
 
 class Client:
@@ -58,10 +60,16 @@ class Client:
             await self.enqueue(tenant, self._mix.many(tenant.name, size))
 
     async def flood(self, burst: int) -> None:
-        """Everything at once, of the one tenant that does not know when to stop."""
+        """Everything at once, of the one tenant that does not know when to stop; every other time
+        it is put off, and uses up the quota for as long."""
         tenant = self._access.tenants[self._access.floods]
-        while await self._pace.turn():
+        for delay in cycle((PUT_OFF, None)):
+            if not await self._pace.turn():
+                return
             jobs = [self._mix.one(tenant.name, "quick") for _ in range(burst)]
+            if delay:
+                for job in jobs:
+                    job.options["delay"] = delay
             await self.enqueue(tenant, jobs)
 
     async def enqueue(self, tenant: Tenant, jobs: Sequence[Wanted]) -> None:
