@@ -40,6 +40,14 @@ class _Tenant:
         """Those that everybody must have seen, unless they have ended."""
         return self.live - _since(self.came, at - within) - UNDER_WAY
 
+    def is_misjudged(self, at: int, ends: int, beginnings: int) -> bool:
+        """Whether what is said cannot be, though what ended or began in so long was not seen."""
+        if self.quota is None:
+            return self.over
+        if self.over:
+            return self.at_most(at, ends) < self.quota
+        return self.at_least(at, beginnings) >= self.quota
+
 
 class Quotas:
     """Fed with tenants, jobs and fires; says what is wrong."""
@@ -64,16 +72,13 @@ class Quotas:
         return self._untrue(change.id, tenant, change.at)
 
     def _untrue(self, id: int, tenant: _Tenant, at: int) -> str | None:
-        if tenant.quota is None:
-            return f"tenant {id} has no quota, and is over it" if tenant.over else None
         unseen = self._evidence.may_be_unseen
         within = next((each for each in _LONGER if unseen(at - each, at)), COUNTED_WITHIN)
-        if tenant.over and tenant.at_most(at, within) < tenant.quota:
-            return f"tenant {id} is over its quota of {tenant.quota} with {tenant.live} live jobs"
         # Whoever makes hundreds at once may be held up before its commit.
-        if not tenant.over and tenant.at_least(at, UNSEEN_IN_TROUBLE) >= tenant.quota:
-            return f"tenant {id} is within its quota of {tenant.quota} with {tenant.live} live jobs"
-        return None
+        if not tenant.is_misjudged(at, within, UNSEEN_IN_TROUBLE):
+            return None
+        where = "over" if tenant.over else "within"
+        return f"tenant {id} is {where} its quota of {tenant.quota} with {tenant.live} live jobs"
 
     def job(self, change: Change, tenant_id: int) -> None:
         """One more, or one less."""
@@ -91,10 +96,7 @@ class Quotas:
             if tenant.second == second or tenant.quota is None:
                 continue
             tenant.second = second
-            if tenant.over:
-                wrong = tenant.at_most(at, COUNTED_WITHIN) < tenant.quota
-            else:
-                wrong = tenant.at_least(at, COUNTED_WITHIN) >= tenant.quota
+            wrong = tenant.is_misjudged(at, COUNTED_WITHIN, COUNTED_WITHIN)
             tenant.wrong = tenant.wrong + 1 if wrong and not self._troubled(at) else 0
             if tenant.wrong == UNSAID:
                 still = "still" if tenant.over else "not yet"

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,6 @@ class Stage:
     sql: asyncpg.Connection
     app: Sexton
     processes: dict[str, Process] = field(default_factory=dict)
-    began: datetime = field(default_factory=lambda: datetime.now(UTC))  # of the one with a past
 
     # ── processes ───────────────────────────────────────────────────────────
 
@@ -171,12 +170,13 @@ class Stage:
     async def with_a_past(self) -> None:
         """A schedule of every hour, whose next one is half over."""
         now = await self.sql.fetchval("select clock_timestamp()")
-        self.began = now - timedelta(hours=9.5)
-        await self.app.schedules.add("past", "quick", every="1h", anchor=self.began)
+        began = now - timedelta(hours=9.5)
+        await self.app.schedules.add("past", "quick", every="1h", anchor=began)
 
     async def backfill(self, first: int, end: int) -> None:
         """These hours of it; each shall be fired."""
-        stretch = [self.began + timedelta(hours=each) for each in (first, end)]
+        began = await self.sql.fetchval("select anchor from sexton.schedule where name = 'past'")
+        stretch = [began + timedelta(hours=each) for each in (first, end)]
         await self.sql.execute(statements.EXPECT_PAST, *stretch)
         await self.app.schedules.backfill("past", *stretch, rate=8.0)
 

@@ -84,8 +84,6 @@ BACK = """
 select exists (select from sexton.worker where name = $1 and gone_at is null and renewed_at > $2)
     or exists (select from sexton.node where name = $1 and gone_at is null and renewed_at > $2)
 """
-
-
 EXPECT_PAST = """
 insert into crash.expected_fire (schedule_id, fire_at)
 select schedule.id, fire_at
@@ -94,9 +92,7 @@ cross join generate_series($1::timestamptz, $2::timestamptz - interval '1 second
     as fire_at
 where schedule.name = 'past'
 """
-BACKFILLED = """
-select not exists (select from sexton.backfill where finished_at is null)
-"""
+BACKFILLED = "select not exists (select from sexton.backfill where finished_at is null)"
 
 
 @functools.cache
