@@ -14,10 +14,9 @@ from sexton.errors import InvalidJob
 from sexton.flow.wake import Waker
 from sexton.observe import traces
 from sexton.settings import Settings
-from sexton.store import Borrowed, Clock, Held, Jobs, Pool, Store
+from sexton.store import Borrowed, Clock, Held, Jobs, Migrated, Store
 from sexton.store.connection import Address
 from sexton.store.foreign import demands_schema, driver_of, enqueue_call, run_async, run_sync
-from sexton.store.migrations import MISSING, check
 from sexton.targets.task import Call
 
 log = logging.getLogger("sexton.enqueue")
@@ -33,7 +32,7 @@ class Client:
     def __init__(self, address: Address, settings: Settings, clock: Clock | None) -> None:
         self.loop = asyncio.get_running_loop()
         self.address = address
-        self.pool = Pool(address, settings.pool_size)
+        self.pool = Migrated(address, settings.pool_size, settings.schema)
         self.store = Store(self.pool, settings.schema, clock)
         self.waker = Waker(self.store)
 
@@ -45,9 +44,6 @@ class Client:
                 return enqueued
         except (asyncpg.DataError, OverflowError) as error:
             raise InvalidJob(f"task {job.task!r}: PostgreSQL cannot take this: {error}") from error
-        except MISSING:
-            await self.demand_current()
-            raise
 
     async def _enqueue(self, job: NewJob, connection: Any) -> Enqueued:
         if connection is not None:
@@ -73,14 +69,10 @@ class Client:
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
         """A task that this application does not declare: the database knows its queue."""
-        try:
-            with traces.enqueued(job) as made:
-                enqueued = await self._enqueue_named(job, connection)
-                made(enqueued.id)
-                return enqueued
-        except MISSING:
-            await self.demand_current()
-            raise
+        with traces.enqueued(job) as made:
+            enqueued = await self._enqueue_named(job, connection)
+            made(enqueued.id)
+            return enqueued
 
     async def _enqueue_named(self, job: NewJob, connection: Any) -> Enqueued:
         if connection is not None:
@@ -91,16 +83,9 @@ class Client:
 
     async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:
         """In one transaction: COPY for those without a key, an upsert for the others."""
-        try:
+        async with self.pool.demanded():
             with traces.enqueued_many(calls) as carrying:
                 return await self._enqueue_many(carrying, connection)
-        except MISSING:
-            await self.demand_current()
-            raise
-
-    async def demand_current(self) -> None:
-        """After a statement missed what migrations make: it is their fault, or nobody's here."""
-        (await check(self.address, self.store.schema)).demand_current()
 
     async def _enqueue_many(self, calls: Iterable[Call], connection: Any) -> list[Enqueued]:
         if connection is None:

@@ -159,14 +159,17 @@ class Operations:
         """Every fire of [from_, to) that the schedules promised, compared with the ledger."""
         begins, ends = checked_instant(from_, "from"), checked_instant(to, "to")
         client = await self.client()
-        return await audit(client.store, client.pool, begins, ends, schedule, tenant)
+        async with client.pool.demanded():
+            return await audit(client.store, client.pool, begins, ends, schedule, tenant)
 
     async def explain(
         self, schedule: str, at: datetime, *, tenant: str = DEFAULT_TENANT
     ) -> Explanation:
         """In words what became of a schedule's fire at an instant, or of those next to it."""
         client = await self.client()
-        return await explain(client.store, client.pool, schedule, checked_instant(at, "at"), tenant)
+        instant = checked_instant(at, "at")
+        async with client.pool.demanded():
+            return await explain(client.store, client.pool, schedule, instant, tenant)
 
     async def keep_history(
         self,

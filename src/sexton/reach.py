@@ -9,7 +9,6 @@ from sexton.domain.spec import checked_name
 from sexton.errors import InvalidSchedule
 from sexton.flow.verbs import Verbs
 from sexton.store import Borrowed, Store
-from sexton.store.migrations import MISSING
 
 if TYPE_CHECKING:
     from sexton.app import Sexton
@@ -43,12 +42,9 @@ class Reach:
         client = await self._app.client()
         for tries in range(1, TRIES + 1):
             try:
-                async with client.pool.transaction() as connection:
+                async with client.pool.demanded(), client.pool.transaction() as connection:
                     return await work(client.store.over(Borrowed(connection)), tenant_id)
             except COLLIDED:
                 if tries == TRIES:
                     raise
-            except MISSING:
-                await client.demand_current()
-                raise
         raise AssertionError

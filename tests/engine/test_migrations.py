@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any
 
@@ -309,6 +310,38 @@ async def test_whoever_enqueues_before_any_migration_is_told_to_migrate(empty: A
         await asyncio.to_thread(app.close_sync)
     async with connected(empty) as connection:
         assert await things(connection) == set()
+
+
+def looks(app: Sexton) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """Every way in which somebody looks at what is in the database, or operates on it."""
+    hour = timedelta(hours=1)
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    return {
+        "job": lambda: app.job(1),
+        "jobs": app.jobs,
+        "counts": app.counts,
+        "live_count": app.live_count,
+        "cancel": lambda: app.cancel(1),
+        "dead": app.dead,
+        "redrive": lambda: app.redrive(1),
+        "purge": lambda: app.purge(1),
+        "stuck": app.stuck,
+        "workers": app.workers,
+        "audit": lambda: app.audit(since, since + hour),
+        "explain": lambda: app.explain("s", since),
+        "keep_history": lambda: app.keep_history("7d"),
+        "catch_up_at": lambda: app.catch_up_at(10),
+        "schedules": app.schedules.list,
+        "pause": lambda: app.schedules.pause("s"),
+    }
+
+
+async def test_whoever_looks_before_any_migration_is_told_to_migrate(empty: Address) -> None:
+    async with Sexton(empty.url) as app:
+        for way, look in looks(app).items():
+            with pytest.raises(SchemaError) as told:
+                await look()
+            assert str(told.value) == "no Sexton schema 'sexton' here: run `sexton migrate`", way
 
 
 async def test_what_is_missing_beside_our_schema_is_said_as_it_is(empty: Address) -> None:

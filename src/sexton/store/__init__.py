@@ -13,6 +13,7 @@ from sexton.store.gauges import Gauges
 from sexton.store.history import History
 from sexton.store.jobs import Jobs
 from sexton.store.ledger import Ledger
+from sexton.store.migrated import Migrated
 from sexton.store.pages import Pages
 from sexton.store.pool import Pool
 from sexton.store.remote import Remote
@@ -38,6 +39,7 @@ __all__ = [
     "Keys",
     "Ledger",
     "Line",
+    "Migrated",
     "Pages",
     "Pool",
     "Remote",
