@@ -1,9 +1,10 @@
 """What an application has open in one event loop: a pool, the store over it, a waker."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +25,8 @@ log = logging.getLogger("sexton.enqueue")
 # PostgreSQL begins early with a small one; large ones cost fewer round trips.
 FIRST_BATCH = 1000
 LARGEST_BATCH = 8000
+# So many times our patience a statement may wait for what somebody else has locked.
+LOCKED_FOR = 6
 
 
 class Client:
@@ -35,6 +38,12 @@ class Client:
         self.pool = Migrated(address, settings.pool_size, settings.schema)
         self.store = Store(self.pool, settings.schema, clock)
         self.waker = Waker(self.store)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Store]:
+        """The store in one transaction, in which no answer is waited for for ever."""
+        async with self.pool.demanded(), self.pool.transaction(ours=True) as own:
+            yield self.store.over(Held(own, LOCKED_FOR * self.address.patience))
 
     async def enqueue(self, job: NewJob, connection: Any = None) -> Enqueued:
         try:

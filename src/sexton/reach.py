@@ -8,7 +8,7 @@ import asyncpg
 from sexton.domain.spec import checked_name
 from sexton.errors import InvalidSchedule
 from sexton.flow.verbs import Verbs
-from sexton.store import Borrowed, Store
+from sexton.store import Store
 
 if TYPE_CHECKING:
     from sexton.app import Sexton
@@ -42,8 +42,8 @@ class Reach:
         client = await self._app.client()
         for tries in range(1, TRIES + 1):
             try:
-                async with client.pool.demanded(), client.pool.transaction() as connection:
-                    return await work(client.store.over(Borrowed(connection)), tenant_id)
+                async with client.transaction() as store:
+                    return await work(store, tenant_id)
             except COLLIDED:
                 if tries == TRIES:
                     raise

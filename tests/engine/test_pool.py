@@ -265,6 +265,27 @@ async def test_enqueueing_by_name_does_not_wait_for_ever_on_a_half_open_connecti
             assert (await app.enqueue("other")).id
 
 
+async def test_a_change_does_not_wait_for_ever_on_a_half_open_connection(
+    server: Postgres, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the midst of its transaction, where only what somebody has locked is waited for longer."""
+    held = Calendars.hold
+
+    async def hold(self: Calendars, *args: Any, **options: Any) -> None:
+        await held(self, *args, **options)
+        proxy.freeze()
+
+    async with Proxy(server.socket) as proxy:
+        app = Sexton(proxy.url(Path(database_url.partition("?")[0]).name), patience=0.5)
+        async with app:
+            with monkeypatch.context() as patched, pytest.raises(Unavailable):
+                patched.setattr(Calendars, "hold", hold)
+                async with asyncio.timeout(30):
+                    await app.calendars.put("closed", dates=["2030-01-01"])
+            await app.calendars.put("closed", dates=["2030-01-01"])
+            assert [each.name for each in await app.calendars.list()] == ["closed"]
+
+
 async def test_a_caller_who_is_slow_to_say_what_to_enqueue_is_not_taken_for_a_lost_server(
     database_url: str,
 ) -> None:

@@ -27,7 +27,7 @@ class Desk:
     """The application as seen from inside a tenant's transaction.
 
     `schedules` and `calendars` are those of `app`, and take part in this transaction. They want an
-    application that has `client()`, and of it a store and a pool: this is both.
+    application that has `client()`, and of it a store and a transaction: this is both.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Desk:
         return self
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, ours: bool = False) -> AsyncIterator[asyncpg.Connection]:
+    async def transaction(self) -> AsyncIterator[Store]:
         """The one we are in: what fails in it fails as a whole, and is tried again as a whole."""
         try:
-            yield self.connection
+            yield self.store
         except COLLIDED as error:
             raise Collided from error
 

@@ -1,13 +1,14 @@
 """Every mutant, by what it is about."""
 
 from torture.teeth.mutant import Mutant
-from torture.teeth.mutants import claims, clocks, enqueues, fires, leases, quotas, retries
+from torture.teeth.mutants import claims, clocks, enqueues, fires, leases, quotas, retries, tenants
 
 ALL: tuple[Mutant, ...] = (
     *claims.MUTANTS,
     *leases.MUTANTS,
     *fires.MUTANTS,
     *quotas.MUTANTS,
+    *tenants.MUTANTS,
     *clocks.MUTANTS,
     *retries.MUTANTS,
     *enqueues.MUTANTS,

@@ -11,7 +11,7 @@ from sexton.cli.database import logged
 from sexton.cli.database.logged import Change
 from sexton.errors import ConfigurationError
 from sexton.remote.errors import Problem, Refused, kind_of
-from sexton.store import Borrowed, Store
+from sexton.store import Held, Store
 from sexton.store.schedules import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ class Ground:
     async def listing(self, settings: str = "") -> AsyncIterator[Store]:
         """A transaction in the name of the tenant, as lists are read in."""
         client, owner = await self.app.client(), await self.owner()
-        async with client.pool.transaction() as connection:
-            await connection.execute(f"set local {client.store.schema}.tenant = {owner:d}")
-            if settings:
-                await connection.execute(settings)
-            yield client.store.over(Borrowed(connection))
+        async with client.transaction() as store:
+            assert isinstance(store.source, Held)
+            await store.source.connection.execute(
+                f"set local {client.store.schema}.tenant = {owner:d}; {settings}"
+            )
+            yield store
 
     async def targets(
         self, tasks: Iterable[str], store: Store | None = None

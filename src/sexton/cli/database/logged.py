@@ -15,7 +15,7 @@ from sexton.calendars import Calendars
 from sexton.errors import Unavailable
 from sexton.reach import COLLIDED, TRIES
 from sexton.schedules import Schedules
-from sexton.store import Borrowed, Store
+from sexton.store import Held, Store
 from sexton.store.service import LogLine
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Change:
 
     What a desk is to the service, without the role of its tenants and without its libraries.
     `schedules` and `calendars` take part in the transaction: they want an application that has
-    `client()`, and of it a store and a pool, and this is both.
+    `client()`, and of it a store and a transaction, and this is both.
     """
 
     def __init__(self, app: Sexton, store: Store, owner: int) -> None:
@@ -58,7 +58,7 @@ class Change:
 
     @property
     def connection(self) -> asyncpg.Connection:
-        assert isinstance(self.store.source, Borrowed)
+        assert isinstance(self.store.source, Held)
         return self.store.source.connection
 
     @property
@@ -69,18 +69,14 @@ class Change:
     def calendars(self) -> Calendars:
         return Calendars(self)  # type: ignore[arg-type]
 
-    @property
-    def pool(self) -> "Change":
-        return self
-
     async def client(self) -> "Change":
         return self
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, ours: bool = False) -> AsyncIterator[asyncpg.Connection]:
+    async def transaction(self) -> AsyncIterator[Store]:
         """The one we are in: what fails in it fails as a whole, and is tried again as a whole."""
         try:
-            yield self.connection
+            yield self.store
         except COLLIDED as error:
             raise _Collided from error
 
@@ -106,8 +102,8 @@ async def changed(app: Sexton, owner: int, work: Callable[[Change], Awaitable[T]
     client = await app.client()
     for _ in range(TRIES):
         try:
-            async with client.pool.transaction() as connection:
-                change = Change(app, client.store.over(Borrowed(connection)), owner)
+            async with client.transaction() as store:
+                change = Change(app, store, owner)
                 done = await work(change)
                 await change.finish()
             change.wake()
