@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from sexton import Job, Retry, Sexton, Unavailable
-from sexton.store import Pool
+from sexton.store import Calendars, Pool
 from sexton.store.connection import Address
 from sexton.targets.task import Call
 
@@ -282,8 +282,7 @@ async def test_a_change_does_not_wait_for_ever_on_a_half_open_connection(
                 patched.setattr(Calendars, "hold", hold)
                 async with asyncio.timeout(30):
                     await app.calendars.put("closed", dates=["2030-01-01"])
-            await app.calendars.put("closed", dates=["2030-01-01"])
-            assert [each.name for each in await app.calendars.list()] == ["closed"]
+            assert await app.calendars.list() == []
 
 
 async def test_a_caller_who_is_slow_to_say_what_to_enqueue_is_not_taken_for_a_lost_server(

@@ -50,7 +50,9 @@ def _of_mutant(outcome: Outcome) -> str:
 
 
 def _of_stage(control: Control) -> str:
-    return _row(control.stage.name, control.wrong or "passes", control.seconds)
+    # What was found is said when it is found; a row has one line.
+    said = (control.wrong or "passes").splitlines()[0]
+    return _row(control.stage.name, said, control.seconds)
 
 
 def _row(*cells: str | float) -> str:

@@ -1,4 +1,4 @@
-"""Tenants: workers of theirs that have no database, and their turns when fires were missed."""
+"""Workers that tenants have, without a database."""
 
 from torture.teeth.mutant import Change, Mutant
 
@@ -41,23 +41,6 @@ MUTANTS = (
                 "and queues <> '{}' and gone_at is null\n",
                 "and queues <> '{}'\n",
             )
-        ],
-        begins=60,
-    ),
-    Mutant(
-        "one tenant after the other",
-        "Catches up with all that the first tenant missed before it comes to the second.",
-        [
-            Change(
-                "sql/late.sql",
-                "order by behind.nth, turn.round, turn.tenant_id\n",
-                "order by turn.tenant_id, behind.nth\n",
-            ),
-            Change(
-                "sql/late.sql",
-                "        limit ($1::integer - 1) / (select count(*) from turn) + 1\n",
-                "        limit $1::integer\n",
-            ),
         ],
         begins=60,
     ),
