@@ -29,7 +29,8 @@ def test_the_demonstration_runs_in_an_empty_folder_and_leaves_no_server(embedded
     dev.line("connect: ", "psql", str(data))
     look = dev.line("look: ").removeprefix("look: ").partition("  (in this folder)")[0]
     dev.line("or: ", "schedule ls", "api")
-    assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt 1 succeeded after", dev.line("succeeded"))
+    # Some of its charges fail at first, so what succeeds first may be a second attempt.
+    assert re.match(r"\d\d:\d\d:\d\d job \d+ \w+ attempt \d succeeded after", dev.line("succeeded"))
     # Meanwhile, from another terminal in the same folder:
     program, *words = shlex.split(look)
     found = shutil.which(program)

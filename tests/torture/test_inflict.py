@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sexton.torture.faults.log import FILE, FaultLog
 from sexton.torture.faults.plan import Planned
 from sexton.torture.stand import tree
 from sexton.torture.stand.clocks import apart
+from sexton.torture.stand.ports import free_port
 from sexton.torture.stand.processes import Role
 from sexton.torture.stand.way import address_of, through
 
@@ -24,6 +26,20 @@ from ..support.processes import until
 from .test_stand import stand_on, teller
 
 ONE = "someone"
+Meanwhile = Callable[[Inflictor, Path], Awaitable[None]]
+# Answers HTTP as soon as there is a file.
+_TARDY = """
+import http.server, pathlib, sys, time
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Ready).serve_forever()
+"""
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -118,6 +134,64 @@ async def _rolled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, *mo
         await Inflictor(stand, log, schema="sexton", grace=0.5).run(plan, time.monotonic())
         log.close()
     return [each["what"] for each in lines(tmp_path) if each["event"] == "note"]
+
+
+async def _after_an_outage(folder: Path, url: str, meanwhile: Meanwhile) -> list[dict[str, Any]]:
+    """What was written down of a node that was away, and is ready only if it may be."""
+    (folder / "tardy.py").write_text(_TARDY)
+    may_be = folder / "may_be_ready"
+    may_be.touch()
+    async with stand_on(url, folder) as stand:
+        env, port = {"PYTHONPATH": str(folder)}, free_port()
+        role = Role("node-1", "node", "tardy", (str(port), str(may_be)), env, port, "/", False)
+        [process] = await stand.add(role)
+        await stand.start()
+        before = process.pid
+        may_be.unlink()
+        log = FaultLog(folder)
+        inflictor = Inflictor(stand, log, schema="sexton", grace=0.5)
+        outage = [Planned(1, 0.0, "outage", "nodes", 0.1)]
+        inflicting = asyncio.create_task(inflictor.run(outage, time.monotonic()))
+        await until(lambda: process.pid not in (None, before), 30)
+        assert 1 not in ended(folder)
+        await meanwhile(inflictor, may_be)
+        await asyncio.wait_for(inflicting, 60)
+        log.close()
+    return lines(folder)
+
+
+async def test_an_outage_is_over_when_those_who_were_away_are_ready_again(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def allow(_: Inflictor, may_be: Path) -> None:
+        may_be.touch()
+
+    *_, back, end = await _after_an_outage(tmp_path, database_url, allow)
+    assert (back["what"], back["target"]) == ("came back", "node-1")
+    assert (end["event"], end["n"]) == ("end", 1)
+
+
+async def test_who_does_not_come_back_after_an_outage_is_told(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflict, "READY_WITHIN", 0.3)
+
+    async def forbid(_: Inflictor, may_be: Path) -> None:
+        assert not may_be.exists()
+
+    noted = await _after_an_outage(tmp_path, database_url, forbid)
+    assert ("did not come back", "node-1") in [(e.get("what"), e["target"]) for e in noted]
+
+
+async def test_an_outage_is_not_prolonged_by_who_is_killed_again(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def kill(inflictor: Inflictor, _: Path) -> None:
+        await inflictor.run([Planned(2, 0.0, "kill", "node-1")], time.monotonic())
+
+    noted = await _after_an_outage(tmp_path, database_url, kill)
+    assert {each["n"] for each in noted if each["event"] == "end"} == {1, 2}
+    assert not {each.get("what") for each in noted} & {"came back", "did not come back"}
 
 
 def _ignores(pid: int, number: int) -> bool:

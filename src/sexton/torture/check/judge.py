@@ -11,12 +11,13 @@ from sexton.torture.check.decided import EveryFireDecided
 from sexton.torture.check.effects import EffectsApart, EffectsOnce, IdempotencyKey
 from sexton.torture.check.ends import EndsHaveReasons
 from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.figure import Figure
 from sexton.torture.check.fires import ByTheRuleInForce, NoneEarly, OneJobPerFire
 from sexton.torture.check.folder import Change, Folder, Line
 from sexton.torture.check.guards import NoStaleWrite
 from sexton.torture.check.holding import LimitsKept, OneLiveJobPerKey
 from sexton.torture.check.invariant import Invariant, Violation
-from sexton.torture.check.liveness import Figure, Liveness
+from sexton.torture.check.liveness import Liveness
 from sexton.torture.check.lives import AttemptsInBounds, NothingLost, TerminalIsTerminal
 from sexton.torture.check.ownership import OneOwner
 from sexton.torture.check.policy import OverlapPolicy, ReasonsHold

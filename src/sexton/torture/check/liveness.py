@@ -7,12 +7,12 @@ have, has no length either, and is counted as never.
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from sexton.torture.check.evidence import SETTLES_IN, Evidence
-from sexton.torture.check.folder import SECOND, Change, Line
+from sexton.torture.check.figure import Figure
+from sexton.torture.check.folder import SECOND, Change
 from sexton.torture.check.handed_over import HOLDER
 from sexton.torture.check.invariant import is_claim
 from sexton.torture.check.things import Job, Member
@@ -36,49 +36,12 @@ class Fault(NamedTuple):
     ended: int
 
 
-@dataclass(slots=True)
-class Figure:
-    """Seconds, of as many cases as there were; `left_out` are those that say nothing, `never`
-    those that had no end."""
-
-    name: str
-    means: str
-    seconds: list[float] = field(default_factory=list)
-    left_out: int = 0
-    never: int = 0
-
-    def at(self, share: float) -> float | None:
-        """So many of all took no longer than this."""
-        if not self.seconds:
-            return None
-        ordered = sorted(self.seconds)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-    @property
-    def line(self) -> Line:
-        found = {name: self.at(share) for name, share in _SHARES.items()}
-        rounded = {name: None if each is None else round(each, 4) for name, each in found.items()}
-        counts = {"count": len(self.seconds), "left_out": self.left_out, "never": self.never}
-        return {"name": self.name, "means": self.means, **counts, **rounded, "spread": self._spread}
-
-    @property
-    def _spread(self) -> list[float]:
-        """Some of them, evenly from the least to the most: those of many runs can be put together,
-        as their quantiles cannot."""
-        ordered, last = sorted(self.seconds), len(self.seconds) - 1
-        many = min(len(ordered), _SOME)
-        places = [round(nth * last / max(1, many - 1)) for nth in range(many)]
-        return [round(ordered[place], 3) for place in places]
-
-
 _FIRED = {
     "due": "fired",
     "catch_up": "caught up",
     "backfill": "backfilled",
     "trigger": "triggered",
 }
-_SOME = 201
-_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 class Liveness:
@@ -149,6 +112,7 @@ class Liveness:
             self._silence(),
             self._orphans(),
             *self._recovery(),
+            self._starts(),
             *self._half_open(),
         ]
 
@@ -235,6 +199,14 @@ class Liveness:
                     self._add(figure, note["at"], first, _NOBODY)
             found.append(figure)
         return found
+
+    def _starts(self) -> Figure:
+        """Of as many processes at once as there are, on the host of all of them."""
+        figure = Figure("start", "after an outage: from a process's start until it is ready")
+        for note in self.evidence.folder.faults:
+            if note["event"] == "note" and note.get("what") == "came back":
+                figure.seconds.append(note["detail"]["after"])
+        return figure
 
     def _half_open(self) -> list[Figure]:
         """Until the process is heard of again: it has given up the connections that are dead."""

@@ -23,6 +23,7 @@ from sexton.torture.stand.errors import AWAY
 # What an orderly end may take beyond the grace that its tasks have, on a host with other worries.
 END_WITHIN = 20.0
 READY_WITHIN = 60.0
+_LOOK_EVERY = 0.1
 _SIDES: Mapping[str, str] = {"up": "frontend", "down": "backend"}
 _LEADER = "select node.name from {}.leader join {}.node on node.id = leader.node_id"
 
@@ -168,6 +169,7 @@ class Inflictor:
             self._log.note(what, process.name, error=str(error))
 
     async def _outage(self, planned: Planned) -> None:
+        """It is over when all of them are back: so many at once take their time to start."""
         family = self._family(planned.target)
         names = {process.name for process in family}
         self._out |= names
@@ -180,6 +182,19 @@ class Inflictor:
             self._out -= names
         for process in family:
             await self._up(process)
+        await asyncio.gather(*(self._returns(process) for process in family))
+
+    async def _returns(self, process: Process) -> None:
+        """Unless another fault takes it down again, and sees to it that it comes back."""
+        began = time.monotonic()
+        while not await process.is_ready():
+            if self._hurt.get(process.name, 0.0) >= began:
+                return
+            if time.monotonic() - began > READY_WITHIN:
+                self._log.note("did not come back", process.name, error="after an outage")
+                return
+            await asyncio.sleep(_LOOK_EVERY)
+        self._log.note("came back", process.name, after=round(time.monotonic() - began, 3))
 
     async def _clock(self, planned: Planned) -> None:
         self._stand.processes[planned.target].clock(planned.detail["offset"])
