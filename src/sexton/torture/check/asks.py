@@ -1,10 +1,9 @@
 """What clients and operators were told, against what is there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
-from sexton.torture.check.backfills import Backfills
-from sexton.torture.check.edits import differs, fires_as_told, forgets
+from sexton.torture.check.edits import differs, fires_as_told
 from sexton.torture.check.enqueued import AsAsked
 from sexton.torture.check.evidence import UNSEEN, Evidence
 from sexton.torture.check.folder import Ask, Change, Line
@@ -12,6 +11,7 @@ from sexton.torture.check.guards import CLOCKS
 from sexton.torture.check.invariant import Invariant
 from sexton.torture.check.repeats import ECHO, REUSE, Repeats
 from sexton.torture.check.things import Schedule
+from sexton.torture.check.told import AsTold
 from sexton.torture.check.unasked import Unasked
 
 _ENQUEUES = ("enqueue", "enqueue_many")
@@ -27,22 +27,10 @@ class AcknowledgedSurvives(Invariant):
         super().__init__(evidence)
         self._apart = CLOCKS + evidence.folder.clocks.doubt
         self._as_asked = AsAsked(evidence)
-        self._triggered: dict[int, int] = {}  # schedule, by job
         self._requests: dict[str, Counter[int]] = {"trigger": Counter(), "backfill": Counter()}
-        self._versions: dict[tuple[int, int], Line] = {}  # of schedules, as they began
-        self._backfills: dict[int, Line] = {}
-        self._past = Backfills(evidence)
+        self._as_told = AsTold(evidence, self._apart)
         self._unasked = Unasked(self._apart, self.world.almanac)
         self._repeats = Repeats()
-        self._verbs: dict[str, Callable[[Ask, Schedule], str | None]] = {
-            "add": self._says,
-            "update": self._says,
-            "pause": self._pause,
-            "resume": self._resume,
-            "cancel_schedule": self._cancel,
-            "trigger": self._trigger,
-            "backfill": self._backfill,
-        }
 
     def on_job(self, change: Change) -> None:
         self._as_asked.see(change)
@@ -52,15 +40,15 @@ class AcknowledgedSurvives(Invariant):
 
     def on_schedule(self, change: Change) -> None:
         if change.op != "D":
-            self._versions.setdefault((change.id, change.now["version"]), change.now)
+            self._as_told.schedule(change)
 
     def on_fire(self, change: Change) -> None:
         if change.op == "I" and change.now["kind"] == "trigger":
-            self._triggered[change.now["job"]] = change.id
+            self._as_told.triggered[change.now["job"]] = change.id
 
     def on_backfill(self, change: Change) -> None:
         if change.op == "I":
-            self._backfills[change.id] = change.now
+            self._as_told.backfills[change.id] = change.now
 
     def on_effect(self, line: Line) -> None:
         job = self.world.jobs.get(line["job"])
@@ -98,16 +86,12 @@ class AcknowledgedSurvives(Invariant):
                 self.violated(what, self.world.jobs[jobs[-1]].created, job=jobs[-1])
         if (wrong := self._repeats.silent()) is not None:
             self.violated(wrong, self.world.ended)
-        self._no_more_than_asked("trigger", self._triggered.values())
-        rows = self._backfills.values()
+        self._no_more_than_asked("trigger", self._as_told.triggered.values())
+        rows = self._as_told.backfills.values()
         self._no_more_than_asked("backfill", [each["schedule"] for each in rows])
         registered = {self._registered(line) for line in self.evidence.folder.dump("population")}
         self._nothing_unasked(registered)
         self._stands_as_replayed()
-
-    def _meanwhile(self, ask: Ask) -> tuple[int, int]:
-        """From the request to its answer."""
-        return ask.began - self._apart, (ask.answered_at or ask.at) + self._apart
 
     def _tenant(self, ask: Ask) -> int:
         return self.evidence.tenant_ids.get(ask.tenant, 0)
@@ -209,7 +193,7 @@ class AcknowledgedSurvives(Invariant):
         return None
 
     def _redriven(self, ask: Ask) -> str | None:
-        first, last = self._meanwhile(ask)
+        first, last = ask.meanwhile(self._apart)
         for each in (ask.answer or {}).get("jobs", ()):
             job = self.world.jobs.get(each["id"])
             came_back = () if job is None else job.redriven
@@ -245,11 +229,11 @@ class AcknowledgedSurvives(Invariant):
                 wrong = self._cancelled(ask)
             case "redrive":
                 wrong = self._redriven(ask)
-            case verb if verb in self._verbs:
+            case verb if verb in self._as_told:
                 if schedule is None:
                     wrong = "there is no such schedule"
                 else:
-                    wrong = self._verbs[verb](ask, schedule) or _answered(ask, schedule)
+                    wrong = self._as_told.wrong(ask, schedule)
             case _:
                 self.checked -= 1
         if wrong is not None:
@@ -257,63 +241,6 @@ class AcknowledgedSurvives(Invariant):
             job = ask.subject if ask.verb in ("cancel_job", "succeed", "fail", "settle") else None
             at = ask.answered_at or ask.at
             self.violated(what, at, job=job, schedule=None if schedule is None else schedule.id)
-
-    def _says(self, ask: Ask, schedule: Schedule) -> str | None:
-        """`rev` of a payload is that of one request."""
-        rev = ask.body["payload"]["rev"]
-        found = [each for each in schedule.versions if each.payload.get("rev") == rev]
-        if not found:
-            return "no version of it says what was asked"
-        version, options = found[0], ask.body.get("options") or {}
-        if version.payload != ask.body["payload"]:
-            return f"its version {version.n} has another payload than was asked for"
-        if ask.body.get("when") is not None and not fires_as_told(
-            self.evidence, ask.body, schedule, version
-        ):
-            return f"its version {version.n} fires at other times than was asked"
-        task = self._versions[schedule.id, version.n]["task"]
-        if ask.body.get("task") not in (None, task):
-            return f"its version {version.n} is of {task}"
-        wrong = differs(options, version)
-        if wrong is None and ask.verb == "update":
-            wrong = forgets(
-                options, version, schedule.versions[schedule.versions.index(version) - 1]
-            )
-        return wrong
-
-    def _pause(self, ask: Ask, schedule: Schedule) -> str | None:
-        reason, until = ask.body.get("reason"), ask.body.get("until_us")
-        for each in schedule.versions:
-            if each.began_as == "paused" and each.reason == reason:
-                ends = self._versions[schedule.id, each.n]["until"]
-                return None if ends == until else f"it was paused until {ends}, not {until}"
-        return "it was not paused for this reason"
-
-    def _resume(self, ask: Ask, schedule: Schedule) -> str | None:
-        states = self._states(ask, schedule)
-        return "it stayed paused" if states == {"paused"} else None
-
-    def _cancel(self, ask: Ask, schedule: Schedule) -> str | None:
-        return None if "cancelled" in self._states(ask, schedule) else "it was not cancelled"
-
-    def _states(self, ask: Ask, schedule: Schedule) -> set[str]:
-        """The states that it was in at some time between the request and its answer."""
-        first, last = self._meanwhile(ask)
-        stood = schedule.between(first, last)
-        return {state for each in stood for state in (each.began_as, each.state)}
-
-    def _trigger(self, ask: Ask, schedule: Schedule) -> str | None:
-        job = (ask.answer or {}).get("job", (ask.answer or {}).get("id"))
-        found = isinstance(job, int) and self._triggered.get(job) == schedule.id
-        return None if found else f"job {job} is not in the ledger as a trigger of it"
-
-    def _backfill(self, ask: Ask, schedule: Schedule) -> str | None:
-        id = (ask.answer or {}).get("id", 0)
-        found = self._backfills.get(id)
-        wanted = (schedule.id, ask.body["from_us"], ask.body["to_us"])
-        if found is None or (found["schedule"], found["from"], found["to"]) != wanted:
-            return "there is no such backfill"
-        return self._past.wrong(id, ask, schedule)
 
     def _registered(self, line: Line) -> int:
         """Before anybody touched it, a schedule says what it was described to say."""
@@ -337,13 +264,3 @@ class AcknowledgedSurvives(Invariant):
             if row is None or (row["version"], row["state"]) != (version.n, version.state):
                 what = f"its version {version.n} was {version.state}, and is not there any more"
                 self.violated(what, version.at, schedule=schedule.id)
-
-
-def _answered(ask: Ask, schedule: Schedule) -> str | None:
-    """The version that the answer shows is one that there was."""
-    answer = ask.answer or {}
-    shown = (answer.get("version"), answer.get("since_us"))
-    if shown[0] is None:
-        return None
-    known = {(each.n, each.since) for each in schedule.versions}
-    return None if shown in known else f"it was told of a version {shown[0]} that never was"

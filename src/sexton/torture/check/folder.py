@@ -43,6 +43,10 @@ class Ask(NamedTuple):
     refused: bool  # a plain no: it did not happen
     error: str | None
 
+    def meanwhile(self, apart: int) -> tuple[int, int]:
+        """From the request to its answer, by a clock that is so far from the asker's."""
+        return self.began - apart, (self.answered_at or self.at) + apart
+
 
 _COLUMNS = itemgetter("seq", "at", "tx", "tab", "op", "id", "was", "now")
 

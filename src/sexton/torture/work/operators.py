@@ -30,15 +30,14 @@ key, as an ask of its own with `again`. Some are also sent again after they were
 import argparse
 import asyncio
 import contextlib
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Any
 
 from sexton.torture.work.access import Access, Tenant
 from sexton.torture.work.api import Api
-from sexton.torture.work.asks import Asked, Asks, Request
+from sexton.torture.work.asks import Asks
 from sexton.torture.work.clock import SECOND, now_us
 from sexton.torture.work.hands import ApiHand, Hand, PythonHand
 from sexton.torture.work.journal import process_name, read_all, run_folder
@@ -46,7 +45,8 @@ from sexton.torture.work.looks import Looks
 from sexton.torture.work.pace import Pace
 from sexton.torture.work.past import Past
 from sexton.torture.work.population import FREEZES, MISFIRES, OPENINGS, OVERLAPS, ranges
-from sexton.torture.work.repeats import Repeats, another
+from sexton.torture.work.repeats import Work
+from sexton.torture.work.requests import Requests
 from sexton.torture.work.rules import rephased
 from sexton.torture.work.subjects import Subject, shared_out
 from sexton.torture.work.trespass import Trespasses
@@ -65,7 +65,6 @@ VERBS = {
 }
 # More than this share of the schedules is not taken away from the load.
 MOST_PAUSED, MOST_CANCELLED = 0.06, 0.03
-TRIES, FIRST_REST, LONGEST_REST = 8, 0.2, 2.0
 LONGEST_BACKFILL = 60 * SECOND
 RATES = (1.0, 2.0, 5.0, 20.0)
 # Of what an operator does through the API, so much is none of its business.
@@ -92,7 +91,6 @@ class Operator:
     ) -> None:
         self._hand = hand
         self._access = access
-        self._asks = asks
         self._random = random
         self._active = [*subjects]
         self._paused: list[Subject] = []
@@ -101,13 +99,12 @@ class Operator:
         self._pace = pace
         self._trespasses = trespasses
         self._past = past
-        self._repeats = Repeats(asks, random, pace)
+        self._requests = Requests(hand, asks, random, pace)
         self._looks = Looks(hand, access, asks, random)
-        self._requests = 0
 
     async def run(self) -> None:
         while await self._pace.turn():
-            if await self._repeats.turn():
+            if await self._requests.repeats.turn():
                 continue
             if self._trespasses is not None and self._random.random() < TRESPASSES:
                 await self._trespass(self._trespasses)
@@ -225,7 +222,7 @@ class Operator:
         name = self._random.choice((FREEZES, OPENINGS))
         drawn = ranges(self._random, name, now_us() // SECOND * SECOND)
         work = partial(self._hand.put_calendar, tenant, name, drawn)
-        await self._request("put_calendar", tenant, name, {"ranges_us": drawn}, work)
+        await self._requests.make("put_calendar", tenant, name, {"ranges_us": drawn}, work)
 
     async def _act_on_jobs(self, verb: str) -> None:
         """On some that are there."""
@@ -236,11 +233,11 @@ class Operator:
         tenant, id = random.choice(found)
         if verb == "cancel_job":
             work = partial(self._hand.cancel_job, tenant, id)
-            await self._request(verb, tenant, id, {}, work)
+            await self._requests.make(verb, tenant, id, {}, work)
         else:
             ids = sorted({each for owner, each in found if owner == tenant})[: random.randint(1, 5)]
             work = partial(self._hand.redrive, tenant, ids)
-            await self._request(verb, tenant, None, {"ids": ids}, work)
+            await self._requests.make(verb, tenant, None, {"ids": ids}, work)
 
     async def _trespass(self, trespasses: Trespasses) -> None:
         try:
@@ -248,7 +245,7 @@ class Operator:
         except Exception:  # an outage, which the next turn may find over
             return
         if drawn is not None:
-            await self._request("trespass", drawn.by, drawn.subject, drawn.body, drawn.work)
+            await self._requests.make("trespass", drawn.by, drawn.subject, drawn.body, drawn.work)
 
     async def _recall(self, past: Past) -> None:
         try:
@@ -256,7 +253,7 @@ class Operator:
         except Exception:  # an outage, as above
             return
         if drawn is not None:
-            await self._request(*drawn)
+            await self._requests.make(*drawn)
 
     # ── asking ──────────────────────────────────────────────────────────────
 
@@ -265,44 +262,15 @@ class Operator:
         verb: str,
         subject: Subject,
         body: dict[str, Any],
-        work: Callable[[str], Awaitable[dict[str, Any]]],
+        work: Work,
     ) -> bool:
         """Whether it was done, or may have been: then this operator goes on from there."""
         tenant = self._access.tenants[subject.tenant]
         said = {**body, "alone": subject.alone}
-        asked = await self._request(verb, tenant, subject.name, said, work)
+        asked = await self._requests.make(verb, tenant, subject.name, said, work)
         if subject.alone and "is cancelled" in asked.error:
             self._move(subject, self._cancelled)  # by this operator, before it was killed
         return asked.answer is not None or asked.unsure
-
-    async def _request(
-        self,
-        verb: str,
-        tenant: Tenant,
-        subject: str | int | None,
-        body: dict[str, Any],
-        work: Callable[[str], Awaitable[dict[str, Any]]],
-    ) -> Asked:
-        self._requests += 1
-        sign = f"{process_name()}-{os.getpid()}-{self._requests}"
-        tries = 1
-        if self._hand.via == "api":
-            body = {**body, "idempotency_key": sign}
-            tries = TRIES
-        first: int | None = None
-        rest = FIRST_REST
-        while True:
-            request = Request(verb, self._hand.via, tenant.name, subject, body, first)
-            asked = await self._asks.make(request, partial(work, sign))
-            tries -= 1
-            if not asked.unsure or tries == 0 or not await self._pace.rest(rest):
-                break
-            first = first or asked.n
-            rest = min(2 * rest, LONGEST_REST)
-        if self._hand.via == "api" and verb != "trespass":
-            other = partial(another, self._hand, verb, tenant, subject, body)
-            self._repeats.keep(request, asked, sign, work, other)
-        return asked
 
 
 async def run(via: str, seed: int, rate: float, urls: Sequence[str], nth: int, of: int) -> None:
