@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from sexton.torture import report
 from sexton.torture.faults import inflict
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FILE, FaultLog
@@ -27,6 +28,17 @@ from .test_stand import stand_on, teller
 
 ONE = "someone"
 Meanwhile = Callable[[Inflictor, Path], Awaitable[None]]
+# Of the second SIGTERM it dies.
+_PARTING = """
+import signal, time
+
+def leave(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+signal.signal(signal.SIGTERM, leave)
+while True:
+    time.sleep(600)
+"""
 # Answers HTTP as soon as there is a file.
 _TARDY = """
 import http.server, pathlib, sys, time
@@ -133,6 +145,7 @@ async def _rolled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, *mo
         plan = [*more, Planned(9, 0.3, "rolling", "nodes")]
         await Inflictor(stand, log, schema="sexton", grace=0.5).run(plan, time.monotonic())
         log.close()
+        await process.kill9()  # nor does it hear the SIGTERM at the end
     return [each["what"] for each in lines(tmp_path) if each["event"] == "note"]
 
 
@@ -195,8 +208,42 @@ async def test_an_outage_is_not_prolonged_by_who_is_killed_again(
 
 
 def _ignores(pid: int, number: int) -> bool:
-    [ignored] = re.findall(r"SigIgn:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return bool(int(ignored, 16) >> (number - 1) & 1)
+    return _among("SigIgn", pid, number)
+
+
+def _catches(pid: int, number: int) -> bool:
+    return _among("SigCgt", pid, number)
+
+
+def _among(which: str, pid: int, number: int) -> bool:
+    [signals] = re.findall(rf"{which}:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(signals, 16) >> (number - 1) & 1)
+
+
+async def test_who_is_asked_again_while_it_leaves_has_not_fallen(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deploys meet at a node that listens to nobody any more: seed 146."""
+    monkeypatch.setattr(report, "STARTS_WITHIN", 0.0)
+    (tmp_path / "parting.py").write_text(_PARTING)
+    async with stand_on(database_url, tmp_path) as stand:
+        env = {"PYTHONPATH": str(tmp_path)}
+        [process] = await stand.add(Role("node-1", "node", "parting", env=env, proxied=False))
+        await stand.start()
+        pid = process.pid or 0
+        await until(lambda: _catches(pid, signal.SIGTERM), 30)
+        log = FaultLog(tmp_path)
+        inflictor = Inflictor(stand, log, schema="sexton", grace=60.0)
+        first = asyncio.create_task(
+            inflictor.run([Planned(1, 0.0, "rolling", "nodes")], time.monotonic())
+        )
+        await until(lambda: not _catches(pid, signal.SIGTERM), 30)
+        await inflictor.run([Planned(2, 0.0, "rolling", "nodes")], time.monotonic())
+        await first
+        log.close()
+    ends = [each["detail"] for each in lines(tmp_path) if each.get("what") == "ended"]
+    assert [(each["code"], each["asked"]) for each in ends] == [(-signal.SIGTERM, 2)] * 2
+    assert report.events(tmp_path)["fell"] == []
 
 
 async def test_who_does_not_end_in_a_rolling_deploy_is_told(

@@ -148,18 +148,20 @@ def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("code", "age", "many"),
-    [(0, 900, 0), (-9, 900, 0), (-15, 3, 0), (-15, 900, 1), (1, 3, 1), (None, 900, 0)],
+    ("code", "age", "asked", "many"),
+    [
+        *((0, 900, 1, 0), (-9, 900, 1, 0), (-15, 3, 1, 0), (-15, 900, 1, 1), (1, 3, 1, 1)),
+        *((3, 3, 1, 0), (3, 900, 1, 1)),
+        (-15, 900, 2, 0),  # twice does not wait
+        (1, 900, 0, 0),  # it had ended before; if it fell, that was said then
+    ],
 )
 def test_who_does_not_end_in_order_when_it_is_asked_to_has_fallen(
-    tmp_path: Path, code: int | None, age: int, many: int
+    tmp_path: Path, code: int, age: int, asked: int, many: int
 ) -> None:
-    lines = [
-        {"at": 10**6, "event": "note", "what": "started", "target": "node-1", "detail": {}},
-        {"at": (1 + age) * 10**6, "event": "note", "what": "ended", "target": "node-1"},
-    ]
-    lines[1]["detail"] = {"after": 0.5, "code": code}
-    (tmp_path / FILE).write_text("".join(json.dumps(each) + "\n" for each in lines))
+    detail = {"after": 0.5, "code": code, "age": age, "asked": asked}
+    line = {"at": 10**6, "event": "note", "what": "ended", "target": "node-1", "detail": detail}
+    (tmp_path / FILE).write_text(json.dumps(line) + "\n")
     assert len(events(tmp_path)["fell"]) == many
 
 

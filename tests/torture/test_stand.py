@@ -167,6 +167,24 @@ async def test_real_processes_come_fall_and_go_and_none_is_left(
         assert (folder / "logs" / f"{name}.log").read_text()
 
 
+async def test_who_fell_just_before_it_was_to_be_ended_has_fallen_all_the_same(
+    database_url: str, folder: Path
+) -> None:
+    async with stand_on(database_url, folder) as stand:
+        [process] = await stand.add(teller(folder))
+        await stand.start()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        await until(lambda: not process.alive, 10)
+        await process.kill9()
+        end = await process.term(10)
+        assert (end.code, end.asked) == (-signal.SIGKILL, 0)
+        assert [event.detail["code"] for event in stand.events.of("fell")] == [-signal.SIGKILL]
+        await process.start()
+        await process.kill9()
+        assert len(stand.events.of("fell")) == 1, "the second time it was the rig"
+
+
 async def test_a_service_is_led_to_the_primary_that_a_promotion_makes(folder: Path) -> None:
     async with stand_on(None, folder) as stand:
         assert stand.pair is not None

@@ -11,7 +11,7 @@ from sexton.torture.faults.log import FILE
 
 # A process that finds no server is refused while it starts, for its supervisor to try again. Who
 # has been there for longer waits for the server to come back.
-STARTS_WITHIN = 60_000_000
+STARTS_WITHIN = 60.0
 # What no process of the cluster may do, whatever befalls it.
 FINDINGS = ("fell", "did_not_end", "did_not_come_back")
 
@@ -69,7 +69,7 @@ def events(folder: Path) -> dict[str, Any]:
             if not _may_fall(event, event["at"] - started.get(event["target"], 0)):
                 found["fell"].append(_told(event))
         elif event.get("what") == "ended":
-            if not _may_end(event, event["at"] - started.get(event["target"], 0)):
+            if not _may_end(event["detail"]):
                 found["fell"].append(_told(event))
         elif event.get("what") in ("did not end", "did not come back"):
             found[event["what"].replace(" ", "_")].append(_told(event))
@@ -90,22 +90,24 @@ def _may_fall(event: dict[str, Any], age: int) -> bool:
         case -9:
             return str(event["target"]).startswith("worker")
         case 3:
-            return age < STARTS_WITHIN
+            return age < STARTS_WITHIN * 1e6
         case _:
             return False
 
 
-def _may_end(event: dict[str, Any], age: int) -> bool:
-    """Of SIGTERM: in order; or by the signal itself, if it was only starting; or killed before."""
-    match event["detail"]["code"]:
+def _may_end(end: dict[str, Any]) -> bool:
+    """Of SIGTERM: in order; or by the signal itself, if it was only starting, or was asked again
+    while it left; or it had ended before, of which there is a note if it fell."""
+    young = bool(end["age"] < STARTS_WITHIN)
+    match end["code"]:
         case 0 | -9:
             return True
-        case None:
-            return True  # two asked it: the other one has seen how it ended, and started it again
-        case -15 | 3:
-            return age < STARTS_WITHIN
+        case -15:
+            return young or end["asked"] > 1
+        case 3:
+            return young
         case _:
-            return False
+            return bool(end["asked"] == 0)
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:

@@ -211,7 +211,8 @@ class Run:
 
     async def _ended(self, name: str, stand: Stand) -> None:
         try:
-            await stand.processes[name].term(self._options.pace.grace + 20.0)
+            end = await stand.processes[name].term(self._options.pace.grace + 20.0)
+            stand.events.note("ended", name, **end._asdict())
         except StandError as error:
             stand.events.note("did not end", name, error=str(error))
 

@@ -40,6 +40,7 @@ class Inflictor:
         self._armed: dict[str, int] = {}  # and which one has a trip there
         self._stopped: dict[int | None, float] = {}  # by process, until when
         self._hurt: dict[str, float] = {}  # by name, until when somebody is killed or stopped
+        self._deployed: dict[str, float] = {}  # by name, when a deploy ended somebody last
         self._out: set[str] = set()  # of whom there is an outage: nobody else ends it
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
@@ -144,19 +145,21 @@ class Inflictor:
             await process.cont()
             began = time.monotonic()
             try:
-                took = await process.term(self._grace + END_WITHIN)
-                self._log.note("ended", process.name, after=round(took, 3), code=process.code)
+                end = await process.term(self._grace + END_WITHIN)
+                self._log.note("ended", process.name, **end._asdict())
             except StandError as error:
                 self._blame("did not end", process, began, error)
                 raise
             finally:
+                self._deployed[process.name] = time.monotonic()
                 await self._up(process)
             if process.name not in self._out:
                 began = time.monotonic()
                 try:
                     await process.wait_ready(READY_WITHIN, kept=True)
                 except StandError as error:
-                    self._blame("did not come back", process, began, error)
+                    if self._deployed[process.name] < began:
+                        self._blame("did not come back", process, began, error)
                     raise
 
     def _hurts(self, process: Process, for_s: float) -> None:
@@ -188,7 +191,7 @@ class Inflictor:
         """Unless another fault takes it down again, and sees to it that it comes back."""
         began = time.monotonic()
         while not await process.is_ready():
-            if self._hurt.get(process.name, 0.0) >= began:
+            if max(each.get(process.name, 0.0) for each in (self._hurt, self._deployed)) >= began:
                 return
             if time.monotonic() - began > READY_WITHIN:
                 self._log.note("did not come back", process.name, error="after an outage")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -43,6 +44,8 @@ class Child:
             umask=0o077 if account else -1,
         )
         self.pid = self._process.pid
+        self.born = time.monotonic()
+        self.asked_to_end = 0  # so many times
 
     @property
     def code(self) -> int | None:
@@ -55,6 +58,7 @@ class Child:
 
     def signal(self, number: int) -> None:
         """To this process alone; nothing if it has ended."""
+        self.asked_to_end += number == signal.SIGTERM and self.alive
         self._process.send_signal(number)
 
     def signal_all(self, number: int) -> list[int]:

@@ -32,6 +32,15 @@ class Door(NamedTuple):
     leads_to: int
 
 
+class End(NamedTuple):
+    """How one ended that was asked to."""
+
+    after: float
+    code: int | None
+    age: float  # when it was asked
+    asked: int  # how often it was, by whomever
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """What to start: a module, its arguments, and where it says whether it is ready.
@@ -65,7 +74,7 @@ class Process:
         self._events = events
         self._child: Child | None = None
         self._frozen: list[int] = []
-        self._wanted = False
+        self._wanted = self._told = False
 
     @property
     def pid(self) -> int | None:
@@ -86,6 +95,12 @@ class Process:
         """Nobody here has ended it: it fell, or a task of its own has killed it."""
         return self._wanted and not self.alive
 
+    def note_a_fall(self) -> None:
+        """If it ended by itself, once: whoever is to end it may come just after that."""
+        if self.ended_by_itself and not self._told:
+            self._told = True
+            self._events.note("fell", self.name, code=self.code)
+
     @property
     def url(self) -> str:
         assert self.role.port is not None, f"{self.name} does not answer HTTP"
@@ -105,7 +120,7 @@ class Process:
                 env=self._env,
                 cwd=self.log.parent,
             )
-        self._frozen, self._wanted = [], True
+        self._frozen, self._wanted, self._told = [], True, False
         self._events.note("started", self.name, pid=self._child.pid)
 
     async def wait_ready(self, timeout: float = READY_FOR, *, kept: bool = False) -> float:
@@ -133,14 +148,14 @@ class Process:
 
     async def kill9(self) -> None:
         """This process alone: what it has started must go by itself."""
-        self._wanted = False
+        self._ends()
         if self._child is not None:
             self._child.signal(signal.SIGKILL)
-            for pid in self._frozen:
+            frozen, self._frozen = self._frozen, []
+            for pid in frozen:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             await self._child.ended()
-            self._frozen = []
 
     async def stop_signal(self) -> list[int]:
         """SIGSTOP to it and to all below it; who that is. They stand when this returns."""
@@ -160,16 +175,22 @@ class Process:
                 os.kill(pid, signal.SIGCONT)
         self._frozen = []
 
-    async def term(self, timeout: float) -> float:
-        """SIGTERM; how long it took to end. StandError, and kill -9, if it did not in time."""
-        began = time.monotonic()
-        self._wanted = False
-        if self._child is not None:
-            self._child.signal(signal.SIGTERM)
-            if not await self._child.ended(timeout):
-                await self._child.kill()
-                raise StandError(f"{self.name} did not end within {timeout:g} s of SIGTERM")
-        return time.monotonic() - began
+    async def term(self, timeout: float) -> End:
+        """SIGTERM; how it ended. StandError, and kill -9, if it did not in time.
+
+        Somebody else may do the same meanwhile, and start it again: what is told is of the one that
+        was asked.
+        """
+        began, child = time.monotonic(), self._child
+        self._ends()
+        if child is None:
+            return End(0.0, None, 0.0, 0)
+        child.signal(signal.SIGTERM)
+        if not await child.ended(timeout):
+            await child.kill()
+            raise StandError(f"{self.name} did not end within {timeout:g} s of SIGTERM")
+        took, age = time.monotonic() - began, began - child.born
+        return End(round(took, 3), child.code, round(age, 3), child.asked_to_end)
 
     def clock(self, offset_seconds: float) -> None:
         """Its real-time clock is off by so much, from this moment on."""
@@ -177,10 +198,15 @@ class Process:
 
     async def clear(self) -> None:
         """It and all below it, however it stands."""
-        self._wanted = False
+        self._ends()
+        self._frozen = []
         if self._child is not None:
             await self._child.kill()
-        self._frozen = []
+
+    def _ends(self) -> None:
+        """Somebody ends it, so that it has not fallen."""
+        self.note_a_fall()
+        self._wanted = False
 
     def tail(self, size: int = 4000) -> str:
         """What it said last."""

@@ -130,8 +130,8 @@ class Stand:
     async def _ended(self, process: Process, within: float) -> None:
         await process.cont()
         try:
-            took = await process.term(within)
-            self.events.note("ended", process.name, after=round(took, 3), code=process.code)
+            end = await process.term(within)
+            self.events.note("ended", process.name, **end._asdict())
         except StandError as error:
             self.events.note("killed", process.name, why=str(error))
 
@@ -196,7 +196,7 @@ class Stand:
                     fallen.pop(name, None)
                 elif name not in fallen:
                     fallen[name] = loop.time()
-                    self.events.note("fell", name, code=process.code)
+                    process.note_a_fall()
                 elif loop.time() - fallen[name] >= RESTART_AFTER:
                     del fallen[name]
                     await process.start()
