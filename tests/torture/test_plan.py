@@ -8,6 +8,7 @@ CLUSTER = Field(
     nodes=[f"node-{n}" for n in range(1, 6)],
     workers=[f"worker-{n}" for n in range(1, 5)],
     apis=["api-1", "api-2"],
+    remote=["remote-acme"],
     clients=["client-python"],
     ways=["http-api-1", "http-sink"],
 )
@@ -39,7 +40,8 @@ def test_a_quarter_of_an_hour_has_faults_of_every_kind_and_many_at_once() -> Non
 
 def test_everybody_is_hurt_and_the_leader_as_such() -> None:
     hurt = {each.target for each in plan(1, 3600, CLUSTER)}
-    assert hurt >= {*CLUSTER.everyone, *CLUSTER.clients, *CLUSTER.ways, "leader", "postgres"}
+    others = (*CLUSTER.remote, *CLUSTER.clients, *CLUSTER.ways, "leader", "postgres")
+    assert hurt >= {*CLUSTER.everyone, *others}
 
 
 def test_ways_of_http_have_faults_of_the_network_only() -> None:
@@ -52,6 +54,8 @@ def test_who_is_stopped_is_stopped_for_half_one_and_a_half_and_ten_of_its_leases
     assert {each.detail["leases"] for each in stops} == {0.5, 1.5, 10.0}
     for each in stops:
         lease = CLUSTER.lease if each.target in CLUSTER.workers else CLUSTER.node_lease
+        if each.target in CLUSTER.remote:
+            lease = CLUSTER.remote_lease
         assert each.for_s == lease * each.detail["leases"]
 
 

@@ -8,10 +8,13 @@ from sexton.torture.stand.ports import free_port
 from sexton.torture.stand.processes import Door, Role
 from sexton.torture.stand.roles import api, node, worker
 from sexton.torture.work.app import QUEUES
+from sexton.torture.work.remote import LEASE
 
 APP = "sexton.torture.work.app:app"
 LOOPBACK = "127.0.0.0/8"
 LATE = "client-late"
+# What the names of workers that have no database begin with.
+FAR = "remote-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,12 @@ class Cast:
             nodes=_names(self.nodes),
             workers=_names(self.workers),
             apis=_names(self.apis),
+            remote=[each.name for each in self.clients if each.name.startswith(FAR)],
             clients=[each.name for each in self.clients if each.proxied],
             ways=[name for role in (*self.apis, self.sink) for name in role.doors],
             lease=pace.lease,
             node_lease=pace.node_lease,
+            remote_lease=LEASE,
             server=server,
         )
 
@@ -116,9 +121,7 @@ class Cast:
 
     def _far(self, tenant: str) -> Role:
         words = ("--role", "remote", "--seed", str(self._seed), "--tenant", tenant, *self._to())
-        return Role(
-            f"remote-{tenant}", "client", "sexton.torture.work.clients", words, proxied=False
-        )
+        return Role(f"{FAR}{tenant}", "client", "sexton.torture.work.clients", words, proxied=False)
 
     def _operator(self, via: str, nth: int, rate: float) -> Role:
         words = ("--via", via, "--seed", str(self._seed), "--rate", f"{rate:g}")

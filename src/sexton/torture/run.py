@@ -15,7 +15,7 @@ from sexton import Sexton, __version__
 from sexton.cli.output import count
 from sexton.errors import ConfigurationError
 from sexton.torture import capture
-from sexton.torture.cast import LATE, LOOPBACK, Cast, Pace, Size
+from sexton.torture.cast import FAR, LATE, LOOPBACK, Cast, Pace, Size
 from sexton.torture.faults.inflict import Inflictor
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import OFFSETS, Planned, plan
@@ -189,7 +189,7 @@ class Run:
         self._about["ready_at"] = now_us()
         ready = time.monotonic()
         for process in stand.of("client"):
-            if not process.name.startswith("remote") and process.name != LATE:
+            if not process.name.startswith(FAR) and process.name != LATE:
                 await self._ended(process.name, stand)
         self._about["behind"] = await self._until_none(stand, _BEHIND, CAUGHT_UP_WITHIN)
         await asyncio.sleep(max(0.0, ready + CALM - time.monotonic()))

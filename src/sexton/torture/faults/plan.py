@@ -31,10 +31,12 @@ class Field:
     nodes: Sequence[str]
     workers: Sequence[str]
     apis: Sequence[str]
+    remote: Sequence[str] = ()  # workers without a database
     clients: Sequence[str] = ()
     ways: Sequence[str] = ()  # on which somebody speaks HTTP
     lease: float = 3.0
     node_lease: float = 1.5
+    remote_lease: float = 5.0
     # Whether the server is ours to stop and to fill; an operator's scratch server is not.
     server: bool = True
 
@@ -79,6 +81,16 @@ def _overtake(random: Random, about: Field) -> Sketch:
     target = random.choice((*about.workers, *about.workers, *about.nodes))
     lease = about.lease if target in about.workers else about.node_lease
     return Sketch("stop", target, 1.5 * lease, {"leases": 1.5})
+
+
+def _far(random: Random, about: Field) -> Sketch:
+    """Of those who have only a URL, as of other workers; where there are none, of these."""
+    if not about.remote:
+        return _overtake(random, about)
+    target, leases = random.choice(about.remote), random.choice((0.0, 0.5, 1.5, 1.5))
+    if not leases:
+        return Sketch("kill", target, random.uniform(0.2, 4.0))
+    return Sketch("stop", target, leases * about.remote_lease, {"leases": leases})
 
 
 def _rolling(random: Random, about: Field) -> Sketch:
@@ -158,6 +170,7 @@ _LANES: Sequence[tuple[float, Sequence[tuple[int, Draw]]]] = (
     (75.0, ((1, _rolling),)),
     (240.0, ((1, _outage),)),
     (12.0, ((1, _overtake),)),
+    (15.0, ((1, _far),)),
 )
 _NEEDS_SERVER = {"restart", "immediate", "kill9", "promote", "connections"}
 
