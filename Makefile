@@ -9,6 +9,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Four workers and what they start would compile everything, and rewrite every assertion, again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: dev test check bench torture clean
 .DEFAULT_GOAL := test
 

@@ -25,6 +25,8 @@ LONG = (
     *("torture/test_run", "firing/test_nodes", "torture/test_crash_points", "api/test_contract"),
     *("faults/test_workers_die", "torture/test_peers", "cluster/test_processes"),
     *("faults/test_postgresql_goes_away", "torture/test_check_teeth", "testing/test_docs"),
+    *("torture/test_work", "cli/test_torture", "targets/test_process", "torture/test_simulate"),
+    *("when/test_oracle", "cli/test_server"),
 )
 
 

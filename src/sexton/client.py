@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from sexton.domain.job import Enqueued, NewJob
-from sexton.errors import InvalidJob
+from sexton.errors import InvalidJob, Unavailable
 from sexton.flow.wake import Waker
 from sexton.observe import traces
 from sexton.settings import Settings
@@ -25,8 +25,9 @@ log = logging.getLogger("sexton.enqueue")
 # PostgreSQL begins early with a small one; large ones cost fewer round trips.
 FIRST_BATCH = 1000
 LARGEST_BATCH = 8000
-# So many times our patience a statement may wait for what somebody else has locked.
-LOCKED_FOR = 6
+# So many times our patience a change waits for what another has locked; and so many times a change
+# may stand still, in between, before it is ended.
+LOCK_PATIENCE, STILL_PATIENCE = 6, 3
 
 
 class Client:
@@ -41,9 +42,22 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Store]:
-        """The store in one transaction, in which no answer is waited for for ever."""
-        async with self.pool.demanded(), self.pool.transaction(ours=True) as own:
-            yield self.store.over(Held(own, LOCKED_FOR * self.address.patience))
+        """The store in one transaction, in which no answer is waited for for ever, and longer
+        than for any other only for what somebody else has locked."""
+        patience = self.address.patience
+        within, still = LOCK_PATIENCE * patience, STILL_PATIENCE * patience
+        begin = (
+            f"begin; set local lock_timeout = {1000 * within:.0f}; "
+            f"set local idle_in_transaction_session_timeout = {1000 * still:.0f}"
+        )
+        try:
+            async with self.pool.demanded(), self.pool.transaction(ours=True, begin=begin) as own:
+                yield self.store.over(Held(own, within + patience))
+        except asyncpg.LockNotAvailableError as error:
+            raise Unavailable(
+                f"another change has had this locked for {within:g} s: nothing was changed; try "
+                "again when it is over"
+            ) from error
 
     async def enqueue(self, job: NewJob, connection: Any = None) -> Enqueued:
         try:

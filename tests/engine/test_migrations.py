@@ -312,6 +312,19 @@ async def test_whoever_enqueues_before_any_migration_is_told_to_migrate(empty: A
         assert await things(connection) == set()
 
 
+async def test_whoever_enqueues_in_a_schema_without_our_functions_is_told_to_migrate(
+    empty: Address,
+) -> None:
+    async with connected(empty) as connection:
+        await connection.execute("create schema sexton")
+    async with Sexton(empty.url) as app:
+        for way, enqueue in enqueues(app, empty.url).items():
+            with pytest.raises(SchemaError) as told:
+                await enqueue()
+            assert "run `sexton migrate`" in str(told.value), way
+        await asyncio.to_thread(app.close_sync)
+
+
 def looks(app: Sexton) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every way in which somebody looks at what is in the database, or operates on it."""
     hour = timedelta(hours=1)

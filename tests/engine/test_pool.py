@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from sexton import Job, Retry, Sexton, Unavailable
+from sexton.flow.register import Register
 from sexton.store import Calendars, Pool
 from sexton.store.connection import Address
 from sexton.targets.task import Call
@@ -283,6 +284,43 @@ async def test_a_change_does_not_wait_for_ever_on_a_half_open_connection(
                 async with asyncio.timeout(30):
                     await app.calendars.put("closed", dates=["2030-01-01"])
             assert await app.calendars.list() == []
+
+
+@pytest.mark.parametrize("step", ["_send", "_insert"])
+async def test_many_schedules_at_once_do_not_wait_for_ever_on_a_half_open_connection(
+    server: Postgres, database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before the savepoint in which they are written, and within it."""
+    taken = getattr(Register, step)
+
+    async def frozen(self: Register, *args: Any) -> Any:
+        proxy.freeze()
+        return await taken(self, *args)
+
+    async with Proxy(server.socket) as proxy:
+        app = Sexton(proxy.url(Path(database_url.partition("?")[0]).name), patience=0.5)
+        async with app:
+            nightly = [app.schedules.spec(f"s{n}", "t", cron="0 6 * * *") for n in range(3)]
+            with monkeypatch.context() as patched, pytest.raises(Unavailable):
+                patched.setattr(Register, step, frozen)
+                async with asyncio.timeout(30):
+                    await app.schedules.add_many(nightly)
+            assert len(await app.schedules.add_many(nightly)) == 3
+
+
+async def test_whoever_waits_for_a_lock_too_long_is_told_so_and_nothing_is_changed(
+    database_url: str,
+) -> None:
+    app = Sexton(database_url, patience=0.5)
+    async with app:
+        one = app.schedules.spec("s", "t", cron="0 6 * * *")
+        client = await app.client()
+        async with client.pool.transaction() as connection:
+            await connection.execute("lock table sexton.schedule in exclusive mode")
+            with pytest.raises(Unavailable, match="locked for 3 s: nothing was changed; try again"):
+                await app.schedules.add_many([one])
+        assert not [*await app.schedules.list()]
+        assert len(await app.schedules.add_many([one])) == 1
 
 
 async def test_a_caller_who_is_slow_to_say_what_to_enqueue_is_not_taken_for_a_lost_server(

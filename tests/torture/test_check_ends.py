@@ -260,8 +260,9 @@ def test_who_is_never_heard_of_again_after_a_dead_connection_is_told_of(run: Run
     ]
     up = {"event": "note", "what": "up", "target": "postgres", "at": BEGINS + 7 * SECOND}
     back = {"event": "note", "what": "came back", "target": "w1", "at": BEGINS + 8 * SECOND}
-    _write(run, "faults", *faults, up, back | {"detail": {"after": 2.5}})
-    assert _figures(run)["start"] == (1, 0, 0)
+    backs = [back | {"detail": {"after": 2.5, "alone": alone}} for alone in (True, False)]
+    _write(run, "faults", *faults, up, *backs)
+    assert _figures(run)["start"] == (1, 1, 0)
     assert _figures(run)["half-open"] == (0, 1, 1)
     assert _figures(run)["recovery: claim"] == (0, 0, 1)
     run.job(150, 2)

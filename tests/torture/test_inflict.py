@@ -187,7 +187,7 @@ async def test_an_outage_is_over_when_those_who_were_away_are_ready_again(
 async def test_who_does_not_come_back_after_an_outage_is_told(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inflict, "READY_WITHIN", 0.3)
+    monkeypatch.setattr(inflict, "BACK_WITHIN", 0.3)
 
     async def forbid(_: Inflictor, may_be: Path) -> None:
         assert not may_be.exists()

@@ -148,18 +148,20 @@ def test_what_was_not_checked_is_neither_clean_nor_a_broken_promise(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("code", "age", "asked", "many"),
+    ("code", "age", "asked", "ready", "many"),
     [
-        *((0, 900, 1, 0), (-9, 900, 1, 0), (-15, 3, 1, 0), (-15, 900, 1, 1), (1, 3, 1, 1)),
-        *((3, 3, 1, 0), (3, 900, 1, 1)),
-        (-15, 900, 2, 0),  # twice does not wait
-        (1, 900, 0, 0),  # it had ended before; if it fell, that was said then
+        *((0, 900, 1, True, 0), (-9, 900, 1, True, 0), (1, 3, 1, False, 1)),
+        *((-15, 3, 1, False, 0), (-15, 3, 1, None, 0), (-15, 900, 1, False, 1)),
+        (-15, 3, 1, True, 1),  # it could do its work, and did not hear
+        *((3, 3, 1, False, 0), (3, 900, 1, False, 1)),
+        (-15, 900, 2, True, 0),  # twice does not wait
+        *((1, 900, 0, None, 0), (3, 900, 0, None, 0)),  # before; if it fell, that was said then
     ],
 )
 def test_who_does_not_end_in_order_when_it_is_asked_to_has_fallen(
-    tmp_path: Path, code: int, age: int, asked: int, many: int
+    tmp_path: Path, code: int, age: int, asked: int, ready: bool | None, many: int
 ) -> None:
-    detail = {"after": 0.5, "code": code, "age": age, "asked": asked}
+    detail = {"after": 0.5, "code": code, "age": age, "asked": asked, "ready": ready}
     line = {"at": 10**6, "event": "note", "what": "ended", "target": "node-1", "detail": detail}
     (tmp_path / FILE).write_text(json.dumps(line) + "\n")
     assert len(events(tmp_path)["fell"]) == many

@@ -44,7 +44,8 @@ class Desk:
         self.tenant = principal.tenant
         self.tenant_id = principal.tenant_id
         self.connection = connection
-        self.store: Store = service.store.over(Held(connection, service.patience))
+        self.held = Held(connection, service.patience)
+        self.store: Store = service.store.over(self.held)
         self.tasks = app.tasks
         quota = principal.quotas.max_payload_bytes
         self.max_payload_bytes = (
@@ -66,11 +67,6 @@ class Desk:
     @property
     def calendars(self) -> Calendars:
         return Calendars(self)  # type: ignore[arg-type]
-
-    @property
-    def pool(self) -> "Desk":
-        """For those who want a transaction: they are in one."""
-        return self
 
     async def client(self) -> "Desk":
         return self

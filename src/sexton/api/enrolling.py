@@ -191,7 +191,7 @@ class Clerk:
         if not ready:
             return []
         try:
-            async with desk.connection.transaction():
+            async with desk.held.savepoint():
                 return await self._together(desk, ready)
         except COLLIDED:
             raise

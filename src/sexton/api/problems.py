@@ -247,6 +247,8 @@ def _of_postgresql(error: Exception) -> Problem:
             return Problem(422, "invalid", "a value is not one that PostgreSQL can keep")
         case RecursionError():
             return Problem(400, "malformed", "the body is nested too deeply")
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return unavailable("another change has this locked; nothing was changed, try again")
     if is_transient(error):
         log.warning("a request could not be answered: %s", say(error))
         return unavailable()

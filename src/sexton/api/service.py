@@ -51,6 +51,8 @@ class Service:
         self.limits = Limits()
         # Whether sessions of the pool may be set up for good: `running` finds out, for its own.
         self._keeps_sessions = False
+        # Somewhat less than for any answer: who waits for a lock is told what for.
+        self._begin = f"{_BEGIN}; set local lock_timeout = {800 * self.patience:.0f}"
         self._turns = Turns(pool.use.size, self.patience)
         self.settled = Tally()  # what was settled from afar or reaped here, by outcome
         self.died = Tally()  # of that, by reason
@@ -119,7 +121,7 @@ class Service:
         `operating` is for what an operator does to tenants and to their keys: as the owner of the
         tables, who sees them all, and by itself nothing of it is a tenant's.
         """
-        begin = "begin read only" if read_only else _BEGIN
+        begin = "begin read only" if read_only else self._begin
         if operating:
             assert principal.operates_all, "the route has refused everybody else"
             pool = self.owner.source
@@ -130,7 +132,7 @@ class Service:
         begin += f"; set local {self.schema}.tenant = {principal.tenant_id:d}"
         async with (
             self._turns.of(principal.tenant_id),
-            pool.transaction(ours=True, begin=begin) as connection,
+            pool.transaction(ours=True, begin=begin, stood=True) as connection,
         ):
             desk = Desk(self, principal, connection, origin)
             yield desk

@@ -21,7 +21,7 @@ from sexton.errors import InvalidSchedule
 from sexton.flow.decide import in_turns
 from sexton.flow.rulebook import Known, Rulebook
 from sexton.flow.verbs import Verbs
-from sexton.store import Borrowed, Held, Store
+from sexton.store import Held, Store
 
 CHUNK = 5000
 SHOWN = 20
@@ -44,8 +44,8 @@ class Register:
     """Adds schedules through one connection, in its transaction."""
 
     def __init__(self, store: Store, tenant: int, book: Rulebook | None = None) -> None:
-        assert isinstance(store.source, Borrowed | Held), "it works within a transaction"
-        self._connection = store.source.connection
+        assert isinstance(store.source, Held), "it works within a transaction"
+        self._held = store.source
         self._store = store
         self._schedules = store.schedules
         self._tenant = tenant
@@ -183,7 +183,7 @@ class Register:
         exist_ok: bool,
     ) -> list[Registered]:
         try:
-            async with self._connection.transaction():
+            async with self._held.savepoint():
                 await self._insert(chunk, part)
         except asyncpg.UniqueViolationError:
             return await self._add_others(part, everything, exist_ok)

@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 
+from sexton.store.connection import is_lost
 from sexton.store.source import Row
 
 _CHUNK = 1000
@@ -47,6 +48,23 @@ class Held:
     async def fetch(self, query: str, *args: Any) -> list[Row]:
         rows: list[Row] = await self.connection.fetch(query, *args, timeout=self._patience)
         return rows
+
+    @contextlib.asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What fails in it is undone, and the transaction goes on; unless its server is gone, of
+        which nobody asks anything more."""
+        inner = self.connection.transaction()
+        async with asyncio.timeout(self._patience):
+            await inner.start()
+        try:
+            yield
+        except Exception as error:
+            if not is_lost(error):
+                async with asyncio.timeout(self._patience):
+                    await inner.rollback()
+            raise
+        async with asyncio.timeout(self._patience):
+            await inner.commit()
 
     async def copy(
         self, schema: str, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]

@@ -20,7 +20,7 @@ Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg"
 
 # Drivers differ in what they send for these, but every one sends text.
 _SENT_AS = {"interval": "text", "json": "text", "jsonb": "text"}
-_NO_SUCH_SCHEMA = "3F000"
+_NO_SUCH_SCHEMA, _NO_SUCH_FUNCTION = "3F000", "42883"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,18 @@ def driver_of(connection: Any) -> Driver:
 
 @contextlib.contextmanager
 def demands_schema(schema: str) -> Iterator[None]:
-    """In a database without Sexton a call says so, whatever the driver makes of it."""
+    """In a database without Sexton, or with an older one, a call says so, whatever the driver
+    makes of it."""
     try:
         yield
     except Exception as error:
-        if _sqlstate(error) == _NO_SUCH_SCHEMA and f'"{schema}"' in str(error):
+        state = _sqlstate(error)
+        if state == _NO_SUCH_SCHEMA and f'"{schema}"' in str(error):
             raise SchemaError(no_schema(schema)) from error
+        if state == _NO_SUCH_FUNCTION and f"{schema}." in str(error):
+            raise SchemaError(
+                f"schema {schema!r} has no function that this code calls: run `sexton migrate`"
+            ) from error
         raise
 
 

@@ -98,16 +98,18 @@ def _may_fall(event: dict[str, Any], age: int) -> bool:
 def _may_end(end: dict[str, Any]) -> bool:
     """Of SIGTERM: in order; or by the signal itself, if it was only starting, or was asked again
     while it left; or it had ended before, of which there is a note if it fell."""
-    young = bool(end["age"] < STARTS_WITHIN)
+    if end["asked"] == 0:
+        return True
+    starting = end["age"] < STARTS_WITHIN and not end["ready"]
     match end["code"]:
         case 0 | -9:
             return True
         case -15:
-            return young or end["asked"] > 1
+            return bool(starting or end["asked"] > 1)
         case 3:
-            return young
+            return bool(starting)
         case _:
-            return bool(end["asked"] == 0)
+            return False
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:

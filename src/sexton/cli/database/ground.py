@@ -55,7 +55,8 @@ class Ground:
         async with client.transaction() as store:
             assert isinstance(store.source, Held)
             await store.source.connection.execute(
-                f"set local {client.store.schema}.tenant = {owner:d}; {settings}"
+                f"set local {client.store.schema}.tenant = {owner:d}; {settings}",
+                timeout=client.address.patience,
             )
             yield store
 

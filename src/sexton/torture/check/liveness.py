@@ -205,7 +205,10 @@ class Liveness:
         figure = Figure("start", "after an outage: from a process's start until it is ready")
         for note in self.evidence.folder.faults:
             if note["event"] == "note" and note.get("what") == "came back":
-                figure.seconds.append(note["detail"]["after"])
+                if note["detail"]["alone"]:
+                    figure.seconds.append(note["detail"]["after"])
+                else:
+                    figure.left_out += 1
         return figure
 
     def _half_open(self) -> list[Figure]:

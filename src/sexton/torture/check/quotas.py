@@ -77,6 +77,8 @@ class Quotas:
         # Whoever makes hundreds at once may be held up before its commit.
         if not tenant.is_misjudged(at, within, UNSEEN_IN_TROUBLE):
             return None
+        if tenant.quota is None:
+            return f"tenant {id} is over its quota, and has none"
         where = "over" if tenant.over else "within"
         return f"tenant {id} is {where} its quota of {tenant.quota} with {tenant.live} live jobs"
 

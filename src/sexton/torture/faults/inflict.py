@@ -1,7 +1,9 @@
 """Faults, done to real processes at the moments that the plan names."""
 
 import asyncio
+import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +25,12 @@ from sexton.torture.stand.errors import AWAY
 # What an orderly end may take beyond the grace that its tasks have, on a host with other worries.
 END_WITHIN = 20.0
 READY_WITHIN = 60.0
+# After an outage, which excuses everybody as long as it lasts: so many at once took 12 s to start
+# where there were three clusters on two cores. Who takes longer is a finding.
+BACK_WITHIN = 30.0
 _LOOK_EVERY = 0.1
+# What is done to processes themselves, and not to what they need.
+_OF_PROCESSES = ("kill", "stop", "rolling", "clock", "outage")
 _SIDES: Mapping[str, str] = {"up": "frontend", "down": "backend"}
 _LEADER = "select node.name from {}.leader join {}.node on node.id = leader.node_id"
 
@@ -41,7 +48,8 @@ class Inflictor:
         self._stopped: dict[int | None, float] = {}  # by process, until when
         self._hurt: dict[str, float] = {}  # by name, until when somebody is killed or stopped
         self._deployed: dict[str, float] = {}  # by name, when a deploy ended somebody last
-        self._out: set[str] = set()  # of whom there is an outage: nobody else ends it
+        self._out: Counter[str] = Counter()  # in how many outages who is: nobody else ends them
+        self._troubled: dict[str, float] = {}  # by name, or the server's, when that was last so
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -97,12 +105,17 @@ class Inflictor:
         self._log.begin(
             *(planned.n, planned.fault, planned.target, planned.for_s), **planned.detail
         )
+        if planned.fault not in _OF_PROCESSES:
+            self._troubled[planned.target] = math.inf
         try:
             await self._kinds[planned.fault](planned)
             self._log.end(planned.n, planned.fault, planned.target)
         except (StandError, *AWAY) as error:
             said = f"{type(error).__name__}: {error}"
             self._log.end(planned.n, planned.fault, planned.target, failed=said)
+        finally:
+            if planned.fault not in _OF_PROCESSES:
+                self._troubled[planned.target] = time.monotonic()
 
     async def _who_leads(self) -> str:
         """By name; if nobody can be asked just now, the first node."""
@@ -114,7 +127,7 @@ class Inflictor:
         return self._stand.of("node")[0].name
 
     async def _up(self, process: Process) -> None:
-        if not process.alive and process.name not in self._out:
+        if not process.alive and not self._out[process.name]:
             await process.start()
 
     # ── processes ───────────────────────────────────────────────────────────
@@ -131,7 +144,8 @@ class Inflictor:
         process = self._stand.processes[planned.target]
         pid, until = process.pid, time.monotonic() + planned.for_s
         self._stopped[pid] = max(until, self._stopped.get(pid, 0.0))
-        self._hurts(process, planned.for_s)
+        if process.alive:
+            self._hurts(process, planned.for_s)
         await process.stop_signal()
         await asyncio.sleep(planned.for_s)
         if process.pid == pid and self._stopped[pid] <= until:
@@ -140,7 +154,7 @@ class Inflictor:
     async def _rolling(self, planned: Planned) -> None:
         """One after the other, the next when the one before is ready."""
         for process in self._family(planned.target):
-            if process.name in self._out:
+            if self._out[process.name]:
                 continue
             await process.cont()
             began = time.monotonic()
@@ -153,7 +167,7 @@ class Inflictor:
             finally:
                 self._deployed[process.name] = time.monotonic()
                 await self._up(process)
-            if process.name not in self._out:
+            if not self._out[process.name]:
                 began = time.monotonic()
                 try:
                     await process.wait_ready(READY_WITHIN, kept=True)
@@ -175,29 +189,36 @@ class Inflictor:
         """It is over when all of them are back: so many at once take their time to start."""
         family = self._family(planned.target)
         names = {process.name for process in family}
-        self._out |= names
+        self._out.update(names)
         try:
             for process in family:
                 self._hurts(process, planned.for_s)
                 await process.kill9()
             await asyncio.sleep(planned.for_s)
         finally:
-            self._out -= names
+            self._out.subtract(names)
         for process in family:
             await self._up(process)
         await asyncio.gather(*(self._returns(process) for process in family))
 
     async def _returns(self, process: Process) -> None:
-        """Unless another fault takes it down again, and sees to it that it comes back."""
+        """Unless another fault takes it down again, and sees to it that it comes back. While the
+        server or its way there is in trouble nobody can be ready."""
         began = time.monotonic()
         while not await process.is_ready():
             if max(each.get(process.name, 0.0) for each in (self._hurt, self._deployed)) >= began:
                 return
-            if time.monotonic() - began > READY_WITHIN:
-                self._log.note("did not come back", process.name, error="after an outage")
+            if time.monotonic() - max(began, self._well_since(process)) > BACK_WITHIN:
+                self._log.note("did not come back", process.name, error=process.tail())
                 return
             await asyncio.sleep(_LOOK_EVERY)
-        self._log.note("came back", process.name, after=round(time.monotonic() - began, 3))
+        alone = self._well_since(process) < began
+        after = round(time.monotonic() - began, 3)
+        self._log.note("came back", process.name, after=after, alone=alone)
+
+    def _well_since(self, process: Process) -> float:
+        """When neither its way to the server nor the server was in trouble any more."""
+        return max(self._troubled.get(each, 0.0) for each in (process.name, "postgres", "host"))
 
     async def _clock(self, planned: Planned) -> None:
         self._stand.processes[planned.target].clock(planned.detail["offset"])

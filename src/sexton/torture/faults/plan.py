@@ -87,7 +87,8 @@ def _far(random: Random, about: Field) -> Sketch:
     """Of those who have only a URL, as of other workers; where there are none, of these."""
     if not about.remote:
         return _overtake(random, about)
-    target, leases = random.choice(about.remote), random.choice((0.0, 0.5, 1.5, 1.5))
+    target = random.choice(about.remote)
+    leases = random.choices((0.0, *LEASES), (3, 3, 6, 1))[0]
     if not leases:
         return Sketch("kill", target, random.uniform(0.2, 4.0))
     return Sketch("stop", target, leases * about.remote_lease, {"leases": leases})

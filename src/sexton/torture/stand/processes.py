@@ -39,6 +39,7 @@ class End(NamedTuple):
     code: int | None
     age: float  # when it was asked
     asked: int  # how often it was, by whomever
+    ready: bool | None  # when it was asked; None: it does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,13 @@ class Process:
             await asyncio.sleep(_LOOK_EVERY)
         return time.monotonic() - began
 
+    async def _says_ready(self) -> bool | None:
+        """None: it says nothing of that, or another has come meanwhile."""
+        if self.role.path is None:
+            return None
+        asked, ready = self._child, await self.is_ready()
+        return ready if self._child is asked else None
+
     async def is_ready(self) -> bool:
         if not self.alive:
             return False
@@ -181,16 +189,17 @@ class Process:
         Somebody else may do the same meanwhile, and start it again: what is told is of the one that
         was asked.
         """
+        ready = await self._says_ready()
         began, child = time.monotonic(), self._child
         self._ends()
         if child is None:
-            return End(0.0, None, 0.0, 0)
+            return End(0.0, None, 0.0, 0, None)
         child.signal(signal.SIGTERM)
         if not await child.ended(timeout):
             await child.kill()
             raise StandError(f"{self.name} did not end within {timeout:g} s of SIGTERM")
         took, age = time.monotonic() - began, began - child.born
-        return End(round(took, 3), child.code, round(age, 3), child.asked_to_end)
+        return End(round(took, 3), child.code, round(age, 3), child.asked_to_end, ready)
 
     def clock(self, offset_seconds: float) -> None:
         """Its real-time clock is off by so much, from this moment on."""
