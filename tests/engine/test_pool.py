@@ -13,8 +13,9 @@ import pytest
 
 from sexton import Job, Retry, Sexton, Unavailable
 from sexton.flow.register import Register
-from sexton.store import Calendars, Pool
+from sexton.store import Calendars, Line, Pool, close_all
 from sexton.store.connection import Address
+from sexton.store.source import CLOSE_WITHIN
 from sexton.targets.task import Call
 
 from ..support.postgres import Postgres
@@ -321,6 +322,25 @@ async def test_whoever_waits_for_a_lock_too_long_is_told_so_and_nothing_is_chang
                 await app.schedules.add_many([one])
         assert not [*await app.schedules.list()]
         assert len(await app.schedules.add_many([one])) == 1
+
+
+async def test_whoever_leaves_over_a_dead_way_waits_once_and_not_for_each_connection(
+    server: Postgres, database_url: str
+) -> None:
+    """Of a worker that was to end, in torture's seed 152: two seconds for each that it had."""
+    async with Proxy(server.socket) as proxy, contextlib.AsyncExitStack() as used:
+        address = Address(proxy.url(Path(database_url.partition("?")[0]).name))
+        pool = Pool(address, size=5)
+        for _ in range(5):
+            await used.enter_async_context(pool.transaction(ours=True))
+        lines = [Line(address) for _ in range(5)]
+        for line in lines:
+            await line.fetch("select 1")
+        await used.aclose()
+        assert pool.use.idle == 5
+        proxy.freeze()
+        async with asyncio.timeout(4 * CLOSE_WITHIN):
+            await asyncio.gather(pool.close(), close_all(lines))
 
 
 async def test_a_caller_who_is_slow_to_say_what_to_enqueue_is_not_taken_for_a_lost_server(

@@ -28,7 +28,7 @@ from sexton.flow.rules import Rules
 from sexton.flow.spans import Spans
 from sexton.flow.wake import Listener
 from sexton.settings import Settings
-from sexton.store import Line, Store
+from sexton.store import Line, Store, close_all
 from sexton.store.connection import Address, is_transient
 from sexton.store.due import Batch, Fired, Guard
 
@@ -149,8 +149,7 @@ class Scheduler:
             for each in running:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-            for line in self._lines:
-                await line.close()
+            await close_all(self._lines)
             log.info("node %s left after %d fires", self.name, self.firer.fired)
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ from sexton.flow.rest import SOON, Rest
 from sexton.flow.spans import Spans
 from sexton.flow.wake import CANCEL, TENANTS, Listener, named
 from sexton.settings import Settings
-from sexton.store import Clock, Line, Pool, Store
+from sexton.store import Clock, Line, Pool, Store, close_all
 from sexton.store.connection import Address, say
 from sexton.targets.http import PREFIX, QUEUE
 from sexton.targets.task import Task
@@ -215,8 +215,7 @@ class Worker:
     async def _close(self) -> None:
         await self._attempts.executor.close()
         await self._delivery.close()
-        for line in self._lines:
-            await line.close()
+        await close_all(self._lines)
 
     async def _until_empty(self, seconds: float, hurried: bool = True) -> None:
         """Until nothing runs here any more, the time is over, or somebody is in a hurry."""

@@ -19,7 +19,7 @@ from sexton.store.pool import Pool
 from sexton.store.remote import Remote
 from sexton.store.schedules import Schedules
 from sexton.store.service import Keys, Requests, Tenants
-from sexton.store.source import Line, Source
+from sexton.store.source import Line, Source, close_all
 from sexton.store.statements import Clock, Statements
 from sexton.store.workers import Workers
 
@@ -50,6 +50,7 @@ __all__ = [
     "Store",
     "Tenants",
     "Workers",
+    "close_all",
 ]
 
 

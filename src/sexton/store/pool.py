@@ -281,8 +281,7 @@ class Pool(Guarded):
             await asyncio.gather(*self._errands, return_exceptions=True)
         idle, self._idle = self._idle, []
         self._open -= len(idle)
-        for connection, _ in idle:
-            await close(connection)
+        await asyncio.gather(*(close(connection) for connection, _ in idle))
 
 
 class _Begun(Transaction):  # type: ignore[misc]  # asyncpg has no types

@@ -94,6 +94,11 @@ class Line(Guarded):
             await close(held)
 
 
+async def close_all(lines: Iterable[Line]) -> None:
+    """At once: where the way is dead each takes its time, and whoever ends waits for all."""
+    await asyncio.gather(*(line.close() for line in lines))
+
+
 async def close(connection: asyncpg.Connection) -> None:
     """Politely, which also cancels what it still does in PostgreSQL; then otherwise."""
     try:
