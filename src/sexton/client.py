@@ -25,9 +25,9 @@ log = logging.getLogger("sexton.enqueue")
 # PostgreSQL begins early with a small one; large ones cost fewer round trips.
 FIRST_BATCH = 1000
 LARGEST_BATCH = 8000
-# So many times our patience a change waits for what another has locked; and so many times a change
-# may stand still, in between, before it is ended.
-LOCK_PATIENCE, STILL_PATIENCE = 6, 3
+# So many times our patience a change waits for what another has locked; and so many times it may
+# stand still before it is ended: a million rules take their time to be computed.
+LOCK_PATIENCE, STILL_PATIENCE = 6, 30
 
 
 class Client:
