@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sexton.torture.report import FINDINGS
+
 Report = dict[str, Any]
 
 RUNS = Path(__file__).with_name("runs")
@@ -26,7 +28,7 @@ mean is in [docs/reliability.md](../docs/reliability.md)."""
 # What a report has for people, and for whoever looks into one run.
 LEFT_OUT = ("text", "found", "folder", "left_behind", "unclear")
 _COLUMNS = ("seed", "when", "commit", "minutes", "faults", "instants", "fires")
-_COUNTED = (*_COLUMNS[4:], "jobs", "attempts", "violations", "not checked")
+_COUNTED = (*_COLUMNS[4:], "jobs", "attempts", "violations", "misbehaved", "not checked")
 _SHARES = (0.5, 0.9, 0.99)
 
 
@@ -40,7 +42,8 @@ def tables(reports: Iterable[Report]) -> Iterator[str]:
 
 
 def _runs(runs: list[Report]) -> Iterator[str]:
-    """A fire is an instant that made a job; each other instant has a reason."""
+    """A fire is an instant that made a job; each other instant has a reason. Who misbehaved fell,
+    did not end when it was told to, or did not come back."""
     names = (*_COLUMNS[:4], *_COUNTED)
     yield f"| {' | '.join(names)} |"
     yield "|---:|---|---|" + "---:|" * (len(names) - 3)
@@ -54,15 +57,19 @@ def _runs(runs: list[Report]) -> Iterator[str]:
     yield f"| **{len(runs)}** | | | {minutes} | {total} |"
     for each in runs:
         for why in each["not_checked"]:
-            yield ""
-            yield f"Seed {each['seed']}, not checked: {why}."
+            yield from ("", f"Seed {each['seed']}, not checked: {why}.")
+        for finding in FINDINGS:
+            for one in each["events"].get(finding, ()):
+                yield from ("", f"Seed {each['seed']}: {one['who']} {finding.replace('_', ' ')}.")
 
 
 def _counted(run: Report) -> list[int]:
-    counts = run["counts"]
+    counts, events = run["counts"], run["events"]
+    misbehaved = sum(len(events.get(each, ())) for each in FINDINGS)
     return [
-        *(run["events"]["faults"], counts["fires decided"], counts["fires fired"]),
-        *(counts["jobs"], counts["attempts"], run["violations"], len(run["not_checked"])),
+        *(events["faults"], counts["fires decided"], counts["fires fired"]),
+        *(counts["jobs"], counts["attempts"]),
+        *(run["violations"], misbehaved, len(run["not_checked"])),
     ]
 
 

@@ -36,11 +36,13 @@ def test_runs_are_added_up_and_their_gaps_put_together() -> None:
         report(2, 1000, 0, [1.0]),
         report(5, 1, 0, []),
     ]
+    runs[0]["events"] |= {"fell": [{"who": "node-1"}], "did_not_end": [{"who": "worker-4"}]}
     lines = list(tables(runs))
     assert [line.split("|")[1].strip() for line in lines[4:8]] == ["2", "5", "9", "**3**"]
     assert lines[4].startswith("| 2 | 2026-11-18 09:54 | abcdef0 | 15 | 10 | 1,001 | 1,000 |")
-    assert "| **3** | | | 45 | 30 | 3,004 | 3,001 | 6,002 | 9,003 | 1 | 1 |" in lines
+    assert "| **3** | | | 45 | 30 | 3,004 | 3,001 | 6,002 | 9,003 | 1 | 2 | 1 |" in lines
     assert "Seed 5, not checked: the end: the run was cut short." in lines
+    assert {"Seed 9: node-1 fell.", "Seed 9: worker-4 did not end."} <= {*lines}
     assert "| fired | 3,001 |" in lines
     assert "| missed | 3 |" in lines
     assert "| kill | 21 |" in lines
@@ -70,7 +72,7 @@ def test_what_is_recorded_is_told_of_together_with_what_was_there(
     monkeypatch.setattr(totals, "RESULTS", tmp_path / "RESULTS.md")
     totals.record([report(1, 10, 0, [1.0])])
     totals.record([report(2, 20, 0, [2.0])])
-    assert "| **2** | | | 30 | 20 | 32 | 30 | 60 | 90 | 0 | 0 |" in totals.RESULTS.read_text()
+    assert "| **2** | | | 30 | 20 | 32 | 30 | 60 | 90 | 0 | 0 | 0 |" in totals.RESULTS.read_text()
     assert "text" not in json.loads((totals.RUNS / "1.json").read_text())
 
 
