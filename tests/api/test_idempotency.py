@@ -8,10 +8,11 @@ from typing import Any
 import asyncpg
 import httpx
 
+from sexton import Sexton
 from sexton.api.errands import forget_answers
 
 from .process import processes, until
-from .served import Served
+from .served import Served, served
 
 KEY = {"name": "k", "role": "viewer"}
 
@@ -136,6 +137,18 @@ async def twins(api: Served, admin: httpx.AsyncClient) -> list[httpx.Response]:
 
 async def both_wait(api: Served) -> bool:
     return await waiting(api) == 2
+
+
+async def test_whoever_waits_for_a_lock_too_long_is_told_so_and_nothing_is_changed(
+    api: Served,
+) -> None:
+    with served(Sexton(api.database_url, patience=1)) as hasty:
+        async with hasty.client(await api.key("admin")) as admin:
+            async with held(api, "lock table sexton.api_key in exclusive mode"):
+                answer = await admin.post("/v1/keys", json=KEY)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert "another change has this locked; nothing was changed" in answer.json()["detail"]
+    assert "k" not in await names(api)
 
 
 async def test_of_two_at_the_same_moment_one_waits_for_the_other(api: Served) -> None:
