@@ -21,8 +21,10 @@ class Zygote:
     """Lives as long as whoever started it; ends when that one does, however it does."""
 
     def __init__(self) -> None:
+        # Without bytecode: a module that a test writes anew within a second, as long as before,
+        # would be taken for the one that was there.
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, "-B", __file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
