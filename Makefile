@@ -9,9 +9,6 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Four workers and what they start would compile everything, and rewrite every assertion, again.
-unexport PYTHONDONTWRITEBYTECODE
-
 .PHONY: dev test check bench torture clean
 .DEFAULT_GOAL := test
 
@@ -36,8 +33,9 @@ check: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# With bytecode, or each of four processes compiles everything, and rewrites all assertions, again.
 test: check
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench

@@ -25,9 +25,11 @@ log = logging.getLogger("sexton.enqueue")
 # PostgreSQL begins early with a small one; large ones cost fewer round trips.
 FIRST_BATCH = 1000
 LARGEST_BATCH = 8000
-# So many times our patience a change waits for what another has locked; and so many times it may
-# stand still before it is ended: a million rules take their time to be computed.
-LOCK_PATIENCE, STILL_PATIENCE = 6, 30
+# So many times our patience a change waits for what another has locked.
+LOCKED_TIMES = 6
+# For so long (s) a change may stand still before it is ended: a million rules take their time to be
+# computed.
+STILL_FOR = 300
 
 
 class Client:
@@ -42,17 +44,17 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Store]:
-        """The store in one transaction, in which no answer is waited for for ever, and longer
-        than for any other only for what somebody else has locked."""
+        """The store in one transaction, in which no answer is waited for for ever; of statements
+        for longer than usual, because they may wait for what somebody else has locked."""
         patience = self.address.patience
-        within, still = LOCK_PATIENCE * patience, STILL_PATIENCE * patience
+        within = LOCKED_TIMES * patience
         begin = (
             f"begin; set local lock_timeout = {1000 * within:.0f}; "
-            f"set local idle_in_transaction_session_timeout = {1000 * still:.0f}"
+            f"set local idle_in_transaction_session_timeout = {1000 * STILL_FOR}"
         )
         try:
             async with self.pool.demanded(), self.pool.transaction(ours=True, begin=begin) as own:
-                yield self.store.over(Held(own, within + patience))
+                yield self.store.over(Held(own, patience, locked_for=within))
         except asyncpg.LockNotAvailableError as error:
             raise Unavailable(
                 f"another change has had this locked for {within:g} s: nothing was changed; try "

@@ -142,7 +142,7 @@ async def both_wait(api: Served) -> bool:
 async def test_whoever_waits_for_a_lock_too_long_is_told_so_and_nothing_is_changed(
     api: Served,
 ) -> None:
-    with served(Sexton(api.database_url, patience=1)) as hasty:
+    with served(Sexton(api.database_url, patience=3)) as hasty:
         async with hasty.client(await api.key("admin")) as admin:
             async with held(api, "lock table sexton.api_key in exclusive mode"):
                 answer = await admin.post("/v1/keys", json=KEY)

@@ -325,6 +325,23 @@ async def test_whoever_enqueues_in_a_schema_without_our_functions_is_told_to_mig
         await asyncio.to_thread(app.close_sync)
 
 
+async def test_what_a_trigger_of_the_users_own_misses_is_not_taken_for_ours(empty: Address) -> None:
+    await migrate(empty, "sexton")
+    async with connected(empty) as connection:
+        await connection.execute(
+            "create function theirs() returns trigger language plpgsql as "
+            "$$ begin perform gone(); return new; end $$; "
+            "create trigger theirs before insert on sexton.job execute function theirs()"
+        )
+    async with Sexton(empty.url) as app:
+        for way, enqueue in enqueues(app, empty.url).items():
+            if way not in ("schedule", "sync"):
+                with pytest.raises(Exception, match=r"function gone\(\) does not exist") as told:
+                    await enqueue()
+                assert not isinstance(told.value, SchemaError), way
+        await asyncio.to_thread(app.close_sync)
+
+
 def looks(app: Sexton) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every way in which somebody looks at what is in the database, or operates on it."""
     hour = timedelta(hours=1)

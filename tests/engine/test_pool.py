@@ -312,13 +312,13 @@ async def test_many_schedules_at_once_do_not_wait_for_ever_on_a_half_open_connec
 async def test_whoever_waits_for_a_lock_too_long_is_told_so_and_nothing_is_changed(
     database_url: str,
 ) -> None:
-    app = Sexton(database_url, patience=0.5)
+    app = Sexton(database_url, patience=1)
     async with app:
         one = app.schedules.spec("s", "t", cron="0 6 * * *")
         client = await app.client()
         async with client.pool.transaction() as connection:
             await connection.execute("lock table sexton.schedule in exclusive mode")
-            with pytest.raises(Unavailable, match="locked for 3 s: nothing was changed; try again"):
+            with pytest.raises(Unavailable, match="locked for 6 s: nothing was changed; try again"):
                 await app.schedules.add_many([one])
         assert not [*await app.schedules.list()]
         assert len(await app.schedules.add_many([one])) == 1

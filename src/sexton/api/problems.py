@@ -245,10 +245,11 @@ def _of_postgresql(error: Exception) -> Problem:
         ):
             log.warning("PostgreSQL refused what no check had refused: %s", say(error))
             return Problem(422, "invalid", "a value is not one that PostgreSQL can keep")
+        case asyncpg.LockNotAvailableError():
+            log.warning("a request waited for a lock in vain: %s", say(error))
+            return unavailable("another change has this locked; nothing was changed, try again")
         case RecursionError():
             return Problem(400, "malformed", "the body is nested too deeply")
-    if isinstance(error, asyncpg.LockNotAvailableError):
-        return unavailable("another change has this locked; nothing was changed, try again")
     if is_transient(error):
         log.warning("a request could not be answered: %s", say(error))
         return unavailable()

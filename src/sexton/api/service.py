@@ -132,7 +132,7 @@ class Service:
         begin += f"; set local {self.schema}.tenant = {principal.tenant_id:d}"
         async with (
             self._turns.of(principal.tenant_id),
-            pool.transaction(ours=True, begin=begin, stood=True) as connection,
+            pool.transaction(ours=True, begin=begin, any_session=True) as connection,
         ):
             desk = Desk(self, principal, connection, origin)
             yield desk

@@ -39,32 +39,37 @@ class Borrowed:
 
 
 class Held:
-    """A connection of ours, in a transaction of ours: none of its steps outlasts our patience."""
+    """A connection of ours, in a transaction of ours: none of its steps outlasts our patience,
+    and the time that a statement may wait for a lock."""
 
-    def __init__(self, connection: asyncpg.Connection, patience: float) -> None:
+    def __init__(
+        self, connection: asyncpg.Connection, patience: float, *, locked_for: float = 0.0
+    ) -> None:
         self.connection = connection
         self._patience = patience
+        self._locked_for = locked_for
 
     async def fetch(self, query: str, *args: Any) -> list[Row]:
-        rows: list[Row] = await self.connection.fetch(query, *args, timeout=self._patience)
+        within = self._patience + self._locked_for
+        rows: list[Row] = await self.connection.fetch(query, *args, timeout=within)
         return rows
 
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What fails in it is undone, and the transaction goes on; unless its server is gone, of
         which nobody asks anything more."""
-        inner = self.connection.transaction()
-        async with asyncio.timeout(self._patience):
-            await inner.start()
+        # By hand: asyncpg's would wait for ever, and a timeout of asyncio's fires though the answer
+        # is there, if the loop was kept busy.
+        await self.connection.execute("savepoint held", timeout=self._patience)
         try:
             yield
         except Exception as error:
             if not is_lost(error):
-                async with asyncio.timeout(self._patience):
-                    await inner.rollback()
+                await self.connection.execute(
+                    "rollback to savepoint held; release savepoint held", timeout=self._patience
+                )
             raise
-        async with asyncio.timeout(self._patience):
-            await inner.commit()
+        await self.connection.execute("release savepoint held", timeout=self._patience)
 
     async def copy(
         self, schema: str, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]

@@ -6,6 +6,7 @@ async), and anything else that looks like the DB-API with %(name)s parameters, a
 
 import contextlib
 import inspect
+import re
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,7 +112,9 @@ def demands_schema(schema: str) -> Iterator[None]:
         state = _sqlstate(error)
         if state == _NO_SUCH_SCHEMA and f'"{schema}"' in str(error):
             raise SchemaError(no_schema(schema)) from error
-        if state == _NO_SUCH_FUNCTION and f"{schema}." in str(error):
+        if state == _NO_SUCH_FUNCTION and re.search(
+            rf"\b{schema}\.enqueue_json\(", _primary(error)
+        ):
             raise SchemaError(
                 f"schema {schema!r} has no function that this code calls: run `sexton migrate`"
             ) from error
@@ -119,12 +122,27 @@ def demands_schema(schema: str) -> Iterator[None]:
 
 
 def _sqlstate(error: BaseException) -> str | None:
-    """asyncpg's and psycopg's; psycopg2's; SQLAlchemy and Django wrap theirs."""
-    for each in (error, getattr(error, "orig", None), error.__cause__):
+    """asyncpg's and psycopg's; psycopg2's."""
+    for each in _wrapped(error):
         for name in ("sqlstate", "pgcode"):
             if isinstance(state := getattr(each, name, None), str):
                 return state
     return None
+
+
+def _primary(error: BaseException) -> str:
+    """What PostgreSQL says, without the statement that drivers put beside it."""
+    for each in _wrapped(error):
+        for said in (each, getattr(each, "diag", None)):
+            for name in ("message", "message_primary"):
+                if isinstance(text := getattr(said, name, None), str):
+                    return text
+    return ""
+
+
+def _wrapped(error: BaseException) -> tuple[Any, ...]:
+    """SQLAlchemy and Django wrap what the driver raised."""
+    return error, getattr(error, "orig", None), error.__cause__
 
 
 def run_sync(connection: Any, call: FunctionCall) -> tuple[Any, ...]:

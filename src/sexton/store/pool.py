@@ -91,18 +91,18 @@ class Pool(Guarded):
 
     @contextlib.asynccontextmanager
     async def transaction(
-        self, *, ours: bool = False, begin: str | None = None, stood: bool = False
+        self, *, ours: bool = False, begin: str | None = None, any_session: bool = False
     ) -> AsyncIterator[asyncpg.Connection]:
         """A transaction for a caller's own statements, and for whatever else is done in it.
 
         What they set in the session does not outlast it, unless every statement is `ours`. It may
         `begin` with what is set in it only, in one round trip; if that is all that a `session` may
-        have set, it may have one in which something `stood`.
+        have set, it takes `any_session`.
         """
         patience = self.address.patience
         theirs: Exception | None = None
         sound = True
-        connection = await (self._take() if stood else self._take_plain())
+        connection = await (self._take() if any_session else self._take_plain())
         try:
             transaction = connection.transaction() if begin is None else _Begun(connection, begin)
             async with asyncio.timeout(patience):  # a half-open one shows here

@@ -100,7 +100,7 @@ def _may_end(end: dict[str, Any]) -> bool:
     while it left; or it had ended before, of which there is a note if it fell."""
     if end["asked"] == 0:
         return True
-    starting = end["age"] < STARTS_WITHIN and not end["ready"]
+    starting = end["age"] < STARTS_WITHIN and not end.get("ready")
     match end["code"]:
         case 0 | -9:
             return True

@@ -205,7 +205,7 @@ class Liveness:
         figure = Figure("start", "after an outage: from a process's start until it is ready")
         for note in self.evidence.folder.faults:
             if note["event"] == "note" and note.get("what") == "came back":
-                if note["detail"]["alone"]:
+                if note["detail"].get("alone", True):
                     figure.seconds.append(note["detail"]["after"])
                 else:
                     figure.left_out += 1
@@ -282,5 +282,6 @@ class Liveness:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether somebody is to run it again: it did not die of that, nor was it cancelled since."""
-    return len(job.claims) > 1 or (job.settled[0].next == "waiting" and job.live)
+    """Whether somebody is to run it again: it did not die of that, whoever may redrive it later,
+    nor was it cancelled since."""
+    return job.settled[0].next == "waiting" and (len(job.claims) > 1 or job.live)
