@@ -213,6 +213,18 @@ def test_a_node_that_is_never_taken_over_is_told_of(run: Run) -> None:
 def test_an_orphan_that_nobody_claims_again_is_told_of(
     run: Run, lost_at: int, expected: tuple[int, int, int]
 ) -> None:
+    _orphaned(run, lost_at, "waiting")
+    assert _figures(run)["orphan rerun"] == expected
+
+
+def test_a_job_that_died_of_it_and_was_redriven_later_is_no_orphan(run: Run) -> None:
+    _orphaned(run, 5, "dead")
+    run.claim(30, 1, 2, due=30)
+    assert _figures(run)["orphan rerun"] == (0, 1, 0)
+
+
+def _orphaned(run: Run, lost_at: int, next: str) -> None:
+    """A job whose worker was lost then."""
     run.run |= {"calm_at": BEGINS + 10 * SECOND, "stopped_at": BEGINS + 40 * SECOND}
     run.worker(0, 1)
     run.job(1, 1)
@@ -223,10 +235,9 @@ def test_an_orphan_that_nobody_claims_again_is_told_of(
     stood = {"fence": 1, "by": 1, "attempt": 1, "due": BEGINS + SECOND}
     now = {**stood, "by": None, "after": None, "tenant": 1, "cancel": False}
     run.change(lost_at, "job", "U", 1, was=stood, now=now)
-    settled = {"tenant": 1, "fence": 1, "attempt": 1, "outcome": "lost", "next": "waiting"}
+    settled = {"tenant": 1, "fence": 1, "attempt": 1, "outcome": "lost", "next": next}
     more = {"worker": 1, "error": "", "finished": at, "gone": True}
     run.change(lost_at, "attempt", "I", 1, now={**settled, **more})
-    assert _figures(run)["orphan rerun"] == expected
 
 
 def test_what_an_endpoint_accepted_and_let_go_is_no_orphan_of_a_lost_worker(run: Run) -> None:
