@@ -22,7 +22,7 @@ UNDER_WAY = SECOND // 10
 # For so long nothing else may happen to a case that is to tell something. The same for all: if it
 # were until a case is over, the longest would be left out most.
 CLEAR = 10 * SECOND
-_BACK = ("up", "promoted")
+_BACK, _GONE = ("up", "promoted"), ("down", "promoting")
 _NOBODY = ("outage",)
 _NOTHING = ("outage", "restart", "immediate", "kill9", "promote", "connections")
 
@@ -184,19 +184,26 @@ class Liveness:
         return figure
 
     def _recovery(self) -> list[Figure]:
-        """After PostgreSQL takes writes again."""
+        """After PostgreSQL takes writes again, and unless it is gone before anything is written."""
+        noted = [
+            each
+            for each in self.evidence.folder.faults
+            if each["event"] == "note" and each.get("target") == "postgres"
+        ]
+        downs = [each["at"] for each in noted if each.get("what") in _GONE]
         fires = sorted(at for each in self._fires.values() for at in each)
         claims = sorted(at for each in self._claims.values() for at in each)
         settled = sorted(self._settled)
         found = []
         for name, times in (("fire", fires), ("claim", claims), ("settlement", settled)):
             figure = Figure(f"recovery: {name}", f"from PostgreSQL's return to the first {name}")
-            for note in self.evidence.folder.faults:
-                is_back = note["event"] == "note" and note.get("what") in _BACK
-                if is_back and note.get("target") == "postgres":
-                    nth = bisect_right(times, note["at"])
-                    first = times[nth] if nth < len(times) else None
-                    self._add(figure, note["at"], first, _NOBODY)
+            for back in (each["at"] for each in noted if each.get("what") in _BACK):
+                nth = bisect_right(times, back)
+                first = times[nth] if nth < len(times) else None
+                if any(back <= down < (first or back) for down in downs):
+                    figure.left_out += 1
+                else:
+                    self._add(figure, back, first, _NOBODY)
             found.append(figure)
         return found
 
