@@ -14,6 +14,7 @@ from bench.goals import GOALS
 from bench.results import Results
 from bench.scenarios import SCENARIOS
 from bench.scenarios.base import Column
+from sexton.targets.process import cpus
 
 RECORD = HERE / "RESULTS.md"
 WHERE = re.compile(r"(?<!\S)['\"]?(?:\w+://|/)\S+")  # addresses and paths: no use to a reader
@@ -103,7 +104,7 @@ def circumstances(results: Results, postgresql: str, rounds: int, quick: bool) -
     kind = "quick" if quick else "full"
     load = os.getloadavg()[0]
     return (
-        f"{kind} run, {rounds} rounds; commit {commit()}; {os.cpu_count()} cores"
+        f"{kind} run, {rounds} rounds; commit {commit()}; {cpus()} cores"
         f" ({platform.machine()}), PostgreSQL {postgresql}, Python {platform.python_version()};"
         f" load at the end {load:.1f}; {versions}"
     )

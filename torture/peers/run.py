@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.report import commit
 
+from sexton.targets.process import cpus
 from torture.peers import effects
 from torture.peers.count import PROMPT, Fire, Happened, fires
 from torture.peers.crew import ROOT, Crew
@@ -109,7 +110,7 @@ async def run(
         seconds=seconds,
         workload=described(),
         commit=commit(),
-        machine=f"{os.cpu_count()} cores ({platform.machine()}), PostgreSQL 18,"
+        machine=f"{cpus()} cores ({platform.machine()}), PostgreSQL 18,"
         f" Python {platform.python_version()}",
         begin=begin,
         gave_up=crew.gave_up,

@@ -133,7 +133,7 @@ class ProcessPool:
                 "a worker was about to start inside a task's own process: put what starts the "
                 "worker under `if __name__ == '__main__':`"
             )
-        self._limit = limit or _cpus()
+        self._limit = limit or cpus()
         self._max_result_bytes = max_result_bytes
         self._slots = asyncio.Semaphore(self._limit)
         self._idle: list[Child] = []
@@ -276,7 +276,7 @@ def _how(code: int) -> str:
     return f"its process was killed by signal {name}{hint}"
 
 
-def _cpus() -> int:
+def cpus() -> int:
     """Those this process may use, which in a container are fewer than the machine has."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
