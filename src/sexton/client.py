@@ -93,17 +93,20 @@ class Client:
         return enqueued
 
     async def enqueue_named(self, job: NewJob, connection: Any = None) -> Enqueued:
-        """A task that this application does not declare: the database knows its queue."""
+        """A task that this application does not declare: the database knows its queue.
+
+        In a transaction of somebody's own, or in one of ours that is held.
+        """
         with traces.enqueued(job) as made:
             enqueued = await self._enqueue_named(job, connection)
             made(enqueued.id)
             return enqueued
 
     async def _enqueue_named(self, job: NewJob, connection: Any) -> Enqueued:
-        if connection is not None:
+        if connection is not None and not isinstance(connection, Held):
             return await self._enqueue_in(connection, job)
         call = enqueue_call(self.store.schema, job, self.store.now())
-        [row] = await self.pool.fetch(call.text("$"), *call.values().values())
+        [row] = await (connection or self.pool).fetch(call.text("$"), *call.values().values())
         return Enqueued(*row)
 
     async def enqueue_many(self, calls: Iterable[Call], connection: Any = None) -> list[Enqueued]:

@@ -1,5 +1,7 @@
 """Keys and tenants on the command line, for whoever has the database."""
 
+import psycopg
+
 from .conftest import Cli
 
 
@@ -51,3 +53,12 @@ def test_what_cannot_be_is_refused_with_a_word_and_a_code(cli: Cli) -> None:
         said = cli(*words)
         assert said.code == code, (words, said.err)
         assert complaint in said.err, said.err
+
+
+def test_whoever_waits_for_a_lock_too_long_is_told_to_try_again(cli: Cli) -> None:
+    with psycopg.connect(cli.environ["SEXTON_DATABASE_URL"]) as other:
+        other.execute("lock table sexton.api_key in exclusive mode")
+        said = cli("key", "create", "k", "--role", "viewer", SEXTON_PATIENCE="1")
+    assert (said.code, said.out) == (3, ""), said.err
+    assert "another change has this locked; nothing was changed, try again" in said.err
+    assert cli.json("key", "ls")["keys"] == []

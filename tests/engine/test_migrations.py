@@ -12,6 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 from sqlalchemy import NullPool, create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from sexton import Sexton, sql
 from sexton.errors import ConfigurationError, SchemaError, Unavailable
@@ -285,6 +286,12 @@ def enqueues(app: Sexton, url: str) -> dict[str, Callable[[], Awaitable[Any]]]:
         with engine.connect() as connection:
             return task.enqueue_sync(connection=connection)
 
+    async def with_sqlalchemy_and_asyncpg() -> Any:
+        dialect = url.replace("postgresql://", "postgresql+asyncpg://")
+        engine = create_async_engine(dialect, poolclass=NullPool)
+        async with engine.connect() as connection:
+            return await task.enqueue(connection=connection)
+
     return {
         "plain": task.enqueue,
         "keyed": lambda: task.enqueue(key="k"),
@@ -296,6 +303,7 @@ def enqueues(app: Sexton, url: str) -> dict[str, Callable[[], Awaitable[Any]]]:
         "psycopg": with_psycopg,
         "psycopg, async": with_psycopg_async,
         "SQLAlchemy": with_sqlalchemy,
+        "SQLAlchemy, asyncpg": with_sqlalchemy_and_asyncpg,
         "schedule": lambda: app.schedules.add("s", "elsewhere", cron="@daily"),
         "sync": app.schedules.sync,
     }

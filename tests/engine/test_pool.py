@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from sexton import Job, Retry, Sexton, Unavailable
+from sexton.domain.job import NewJob
 from sexton.flow.register import Register
 from sexton.store import Calendars, Line, Pool, close_all
 from sexton.store.connection import Address
@@ -265,6 +266,21 @@ async def test_enqueueing_by_name_does_not_wait_for_ever_on_a_half_open_connecti
                 async with asyncio.timeout(10):
                     await app.enqueue("other")
             assert (await app.enqueue("other")).id
+
+
+async def test_enqueueing_in_a_change_of_ours_does_not_wait_for_ever_on_a_half_open_connection(
+    server: Postgres, database_url: str
+) -> None:
+    """As `sexton job enqueue` does, with its line in the audit log."""
+    async with Proxy(server.socket) as proxy:
+        app = Sexton(proxy.url(Path(database_url.partition("?")[0]).name), patience=0.5)
+        async with app:
+            client = await app.client()
+            with pytest.raises(Unavailable):
+                async with asyncio.timeout(30), client.transaction() as store:
+                    proxy.freeze()
+                    await client.enqueue_named(NewJob("other", "{}", "", None), store.source)
+            assert await app.live_count() == 0
 
 
 async def test_a_change_does_not_wait_for_ever_on_a_half_open_connection(

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import Counter
+from hashlib import md5
 from typing import Any
 
 import pytest
 
 from sexton import InvalidSchedule, Sexton, Spec
 from sexton.flow import register
+from sexton.store import schedules
 from sexton.store.connection import Address
 
 from .desk import desk
@@ -182,3 +184,21 @@ async def test_equal_options_are_not_confused(app: Sexton) -> None:
         assert one.terms.text != two.terms.text
         same = app.schedules.spec("c", "ring", every=60, priority=1)
         assert same.terms is app.schedules.spec("d", "ring", every=60, priority=1).terms
+
+
+async def test_rules_are_made_some_at_a_time_and_in_one_order(
+    app: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two with the same rules could wait for each other, if each had an order of its own."""
+    monkeypatch.setattr(schedules, "_RULES_AT_ONCE", 7)
+    texts = [f'{{"every": {n}}}' for n in range(30)]
+    async with app:
+        client = await app.client()
+        async with client.transaction() as store:
+            made = await store.schedules.rules(texts)
+            again = await store.schedules.rules([*reversed(texts), "new", "new"])
+    assert set(made) == {*texts}
+    assert len({*made.values()}) == 30
+    assert again == made | {"new": again["new"]}
+    made_in_order = sorted(made, key=made.__getitem__)
+    assert made_in_order == sorted(texts, key=lambda text: md5(text.encode()).hexdigest())

@@ -23,6 +23,7 @@ log = logging.getLogger("sexton.api")
 
 PROBLEM_JSON = "application/problem+json"
 NOTHING_AT = "there is nothing at"
+LOCKED = "another change has this locked; nothing was changed, try again"
 # What any route may answer besides its own.
 ALWAYS = (400, 401, 403, 406, 408, 413, 415, 422, 429, 500, 503)
 _LONGEST_DETAIL = 2000
@@ -247,7 +248,7 @@ def _of_postgresql(error: Exception) -> Problem:
             return Problem(422, "invalid", "a value is not one that PostgreSQL can keep")
         case asyncpg.LockNotAvailableError():
             log.warning("a request waited for a lock in vain: %s", say(error))
-            return unavailable("another change has this locked; nothing was changed, try again")
+            return unavailable(LOCKED)
         case RecursionError():
             return Problem(400, "malformed", "the body is nested too deeply")
     if is_transient(error):

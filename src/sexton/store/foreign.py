@@ -21,6 +21,7 @@ Driver = Literal["asyncpg", "sqlalchemy", "sqlalchemy-async", "dbapi", "psycopg"
 
 # Drivers differ in what they send for these, but every one sends text.
 _SENT_AS = {"interval": "text", "json": "text", "jsonb": "text"}
+_WRAPPED_TIMES = 4
 _NO_SUCH_SCHEMA, _NO_SUCH_FUNCTION = "3F000", "42883"
 
 
@@ -116,7 +117,8 @@ def demands_schema(schema: str) -> Iterator[None]:
             rf"\b{schema}\.enqueue_json\(", _primary(error)
         ):
             raise SchemaError(
-                f"schema {schema!r} has no function that this code calls: run `sexton migrate`"
+                f"schema {schema!r} has no function that this code calls: run `sexton migrate`, "
+                "which says so if it is the code that is older"
             ) from error
         raise
 
@@ -140,9 +142,13 @@ def _primary(error: BaseException) -> str:
     return ""
 
 
-def _wrapped(error: BaseException) -> tuple[Any, ...]:
-    """SQLAlchemy and Django wrap what the driver raised."""
-    return error, getattr(error, "orig", None), error.__cause__
+def _wrapped(error: BaseException) -> Iterator[Any]:
+    """SQLAlchemy and Django wrap what the driver raised, and SQLAlchemy wraps asyncpg's twice."""
+    each: BaseException | None = error
+    for _ in range(_WRAPPED_TIMES):
+        yield each
+        yield getattr(each, "orig", None)
+        each = None if each is None else each.__cause__
 
 
 def run_sync(connection: Any, call: FunctionCall) -> tuple[Any, ...]:

@@ -1,5 +1,6 @@
 """Schedules: adding and changing them, triggering one, and looking at them."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
@@ -17,6 +18,7 @@ from sexton.store.statements import Statements
 DEFAULT_TENANT = "default"
 # Others may be making the same rule; the second look sees what they made.
 _LOOKS = 10
+_RULES_AT_ONCE = 2000
 _NEAR = 500
 _decode = msgspec.json.decode
 
@@ -38,10 +40,21 @@ class Schedules:
         return now
 
     async def rules(self, texts: Sequence[str]) -> dict[str, int]:
-        """The ids of rules, made if need be."""
+        """The ids of rules, made if need be; some at a time, so that no statement takes long.
+
+        All in the order in which one statement makes them: two with the same rules do not wait for
+        each other in a circle.
+        """
+        ordered = sorted(dict.fromkeys(texts), key=_digest)
+        found: dict[str, int] = {}
+        for first in range(0, len(ordered), _RULES_AT_ONCE):
+            found |= await self._rules(ordered[first : first + _RULES_AT_ONCE])
+        return found
+
+    async def _rules(self, texts: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}
         for _ in range(_LOOKS):
-            missing = [text for text in dict.fromkeys(texts) if text not in found]
+            missing = [text for text in texts if text not in found]
             if not missing:
                 return found
             rows = await self._run.rows("rules_put", missing)
@@ -292,3 +305,7 @@ def _view(row: Row) -> ScheduleView:
             "said": _decode(row["said"]),
         }
     )
+
+
+def _digest(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,15 +1,16 @@
 """What everything at the database has in common: a store, a tenant, and a desk to work at."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import asyncpg
 import msgspec
 
 from sexton.app import Sexton
 from sexton.cli.database import logged
 from sexton.cli.database.logged import Change
-from sexton.errors import ConfigurationError
+from sexton.errors import ConfigurationError, Unavailable
 from sexton.remote.errors import Problem, Refused, kind_of
 from sexton.store import Held, Store
 from sexton.store.schedules import DEFAULT_TENANT
@@ -99,18 +100,15 @@ class Ground:
         """
         from sexton.api.origin import Origin
         from sexton.api.principal import Principal
-        from sexton.api.problems import Problem as Refusal
 
         service = await self._served(operating)
         who = Principal(1, DEFAULT_TENANT, "admin", logged.actor())
         if not operating:
             who = Principal(await self.owner(), self.tenant, "admin", logged.actor())
         origin = Origin(logged.host())
-        try:
+        with _told():
             async with service.transaction(who, origin=origin, operating=operating) as desk:
                 yield desk
-        except Refusal as refusal:
-            raise refused(refusal.status, refusal.detail, refusal.kind) from None
 
     async def _served(self, operating: bool = False) -> "Service":
         """The state that an API process would have; tenants need a role, operators do not."""
@@ -138,15 +136,25 @@ class Ground:
         self, route: "Callable[..., Awaitable[Response]]", *given: Any, kind: type[T]
     ) -> T:
         """What a route of the service answers, without any request."""
-        from sexton.api.problems import Problem as Refusal
-
-        try:
+        with _told():
             response = await route(*given, call=await self.call())
-        except Refusal as refusal:
-            raise refused(refusal.status, refusal.detail, refusal.kind) from None
         if not response.body:
             return None  # type: ignore[return-value]
         return msgspec.json.decode(response.body, type=kind)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """What the service refuses, and what it waited for in vain, as commands know it."""
+    from sexton.api.problems import LOCKED
+    from sexton.api.problems import Problem as Refusal
+
+    try:
+        yield
+    except Refusal as refusal:
+        raise refused(refusal.status, refusal.detail, refusal.kind) from None
+    except asyncpg.LockNotAvailableError as error:
+        raise Unavailable(LOCKED) from error
 
 
 def said_of(kind: Any, said: dict[str, Any]) -> Any:

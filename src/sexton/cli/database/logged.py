@@ -15,7 +15,7 @@ from sexton.calendars import Calendars
 from sexton.errors import Unavailable
 from sexton.reach import COLLIDED, TRIES
 from sexton.schedules import Schedules
-from sexton.store import Held, Store
+from sexton.store import Store
 from sexton.store.service import LogLine
 
 T = TypeVar("T")
@@ -55,11 +55,6 @@ class Change:
         self.max_payload_bytes = app.max_payload_bytes
         self._lines: list[LogLine] = []
         self._afterwards: list[Callable[[], None]] = []
-
-    @property
-    def connection(self) -> asyncpg.Connection:
-        assert isinstance(self.store.source, Held)
-        return self.store.source.connection
 
     @property
     def schedules(self) -> Schedules:

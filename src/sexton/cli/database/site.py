@@ -67,7 +67,7 @@ class Database(DeadJobs):
         client = await self.app.client()
 
         async def enqueue(change: Change) -> Enqueued:
-            made = await client.enqueue_named(call.job, change.connection)
+            made = await client.enqueue_named(call.job, change.store.source)
             if not made.duplicate:
                 said = {"task": task, "queue": call.job.queue or None, "key": call.job.key}
                 change.log("job.enqueue", str(made.id), after=said)
