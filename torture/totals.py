@@ -6,6 +6,7 @@ there; without a FILE it is only written anew.
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sexton.torture.cast import Size
 from sexton.torture.report import FINDINGS
 
 Report = dict[str, Any]
@@ -27,8 +29,11 @@ Written by `python -m torture.totals --record` from the reports in [runs](runs),
 mean is in [docs/reliability.md](../docs/reliability.md)."""
 # What a report has for people, and for whoever looks into one run.
 LEFT_OUT = ("text", "found", "folder", "left_behind", "unclear")
-_COLUMNS = ("seed", "when", "commit", "minutes", "faults", "instants", "fires")
-_COUNTED = (*_COLUMNS[4:], "jobs", "attempts", "violations", "misbehaved", "not checked")
+_ABOUT = ("seed", "when", "commit", "minutes", "fires/s", "schedules")
+_COUNTED = (
+    *("faults", "instants", "fires", "jobs", "attempts"),
+    *("violations", "misbehaved", "not checked"),
+)
 _SHARES = (0.5, 0.9, 0.99)
 
 
@@ -44,17 +49,20 @@ def tables(reports: Iterable[Report]) -> Iterator[str]:
 def _runs(runs: list[Report]) -> Iterator[str]:
     """A fire is an instant that made a job; each other instant has a reason. Who misbehaved fell,
     did not end when it was told to, or did not come back."""
-    names = (*_COLUMNS[:4], *_COUNTED)
+    names = (*_ABOUT, *_COUNTED)
     yield f"| {' | '.join(names)} |"
     yield "|---:|---|---|" + "---:|" * (len(names) - 3)
     rows = [_counted(each) for each in runs]
     for each, row in zip(runs, rows, strict=True):
         minutes = f"{(each.get('seconds') or 0) / 60:g}"
-        about = [each["seed"], _when(each), each.get("commit") or "?", minutes]
+        about = [
+            *(each["seed"], _when(each), each.get("commit") or "?", minutes),
+            *(_rate(each), f"{each['counts']['schedules']:,}"),
+        ]
         yield f"| {' | '.join(map(str, about))} | {_row(row)} |"
     minutes = f"{sum(each.get('seconds') or 0 for each in runs) / 60:g}"
     total = _row(map(sum, zip(*rows, strict=True)))
-    yield f"| **{len(runs)}** | | | {minutes} | {total} |"
+    yield f"| **{len(runs)}** | | | {minutes} | | | {total} |"
     for each in runs:
         for why in each["not_checked"]:
             yield from ("", f"Seed {each['seed']}, not checked: {why}.")
@@ -76,6 +84,12 @@ def _counted(run: Report) -> list[int]:
 def _when(run: Report) -> str:
     began = run.get("began_at")
     return "?" if began is None else f"{datetime.fromtimestamp(began / 1e6, UTC):%Y-%m-%d %H:%M}"
+
+
+def _rate(run: Report) -> str:
+    """What it was asked for."""
+    asked = re.search(r"--fires (\S+)", run.get("replay") or "")
+    return asked[1] if asked else f"{Size().fires_per_second:g}"
 
 
 def _decisions(runs: list[Report]) -> Iterator[str]:

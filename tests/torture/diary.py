@@ -83,7 +83,7 @@ class Diary:
         return answer
 
     def fault(self, event: str, n: int, fault: str, target: str) -> None:
-        line = {"event": event, "n": n, "fault": fault, "target": target, "detail": {}}
+        line = {"event": event, "n": n, "fault": fault, "target": target, "for_s": 0, "detail": {}}
         self.write("faults.jsonl", line)
 
 

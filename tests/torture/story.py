@@ -83,7 +83,7 @@ class Story(Run):
     def fault(self, began: float, ended: float, target: str, fault: str = "restart") -> None:
         for event, at in (("begin", began), ("end", ended)):
             line = {"at": self.at(at), "event": event, "n": 1, "fault": fault, "target": target}
-            self._write("faults.jsonl", line)
+            self._write("faults.jsonl", line | {"for_s": ended - began})
 
     def note(self, at: float, what: str, target: str) -> None:
         line = {"at": self.at(at), "event": "note", "what": what, "target": target, "detail": {}}

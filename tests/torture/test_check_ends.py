@@ -217,8 +217,11 @@ def test_an_orphan_that_nobody_claims_again_is_told_of(
     assert _figures(run)["orphan rerun"] == expected
 
 
-def test_a_server_that_is_gone_again_before_anything_is_written_says_nothing_of_recovery(
-    run: Run,
+@pytest.mark.parametrize(
+    ("down", "claimed", "expected"), [(3, 9, (1, 1, 0)), (7, 6, (1, 1, 0)), (13, 20, (2, 0, 0))]
+)
+def test_a_server_that_is_soon_gone_again_says_nothing_of_recovery_however_long_that_took(
+    run: Run, down: int, claimed: int, expected: tuple[int, int, int]
 ) -> None:
     run.run |= {"calm_at": BEGINS + 10 * SECOND, "stopped_at": BEGINS + 40 * SECOND}
     run.worker(0, 1)
@@ -226,11 +229,12 @@ def test_a_server_that_is_gone_again_before_anything_is_written_says_nothing_of_
     server = {"event": "note", "target": "postgres"}
     notes = [
         {**server, "what": what, "at": BEGINS + at * SECOND}
-        for what, at in (("up", 2), ("down", 3), ("up", 8))
+        for what, at in (("up", 2), ("down", down), ("up", down + 1))
     ]
     _write(run, "faults", *notes)
-    run.claim(9, 1, 1, due=1)
-    assert _figures(run)["recovery: claim"] == (1, 1, 0)
+    run.claim(claimed, 1, 1, due=1)
+    run.claim(30, 1, 2, due=1)
+    assert _figures(run)["recovery: claim"] == expected
 
 
 def test_a_job_that_died_of_it_and_was_redriven_later_is_no_orphan(run: Run) -> None:

@@ -1,9 +1,13 @@
 """Policies of schedules: histories by hand, on both sides of each of the checker's bounds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sexton.torture.check.evidence import Evidence
+from sexton.torture.check.folder import Folder
 
 from .by_hand import BEGINS, SECOND, Line
 from .story import Story
@@ -310,6 +314,47 @@ def test_what_befell_another_or_before_is_no_reason_to_be_late(
     _late(story)
     story.fault(began, began + 3, whom, "stop")
     assert len(story.found("reasons-hold")) == 1
+
+
+@pytest.mark.parametrize(
+    ("back", "asked", "excused"),
+    [
+        ({}, 44, True),
+        ({"node-1": 30, "node-2": 33}, 32, True),
+        ({"node-1": 30, "node-2": 33, "worker-1": 44}, 34, False),
+        ({"node-1": 30, "api-1": 44}, 34, False),
+        ({"node-1": 300}, 69, True),
+        ({"node-1": 300}, 71, False),
+    ],
+)
+def test_an_outage_excuses_everybody_until_the_nodes_are_back_and_not_for_ever(
+    story: Story, back: dict[str, float], asked: float, excused: bool
+) -> None:
+    """It was to last from 20 to 25 s, and those who start anew are ready when they say so."""
+    _outage(story, back)
+    evidence = Evidence(Folder(story.save()))
+    assert evidence.all_in_trouble(story.at(asked), story.at(asked)) is excused
+
+
+def test_who_is_not_back_after_an_outage_is_excused_alone(story: Story) -> None:
+    _outage(story, {"node-1": 30, "api-1": 44})
+    evidence = Evidence(Folder(story.save()))
+    at = story.at(40)
+    assert evidence.apis_in_trouble(at, at)
+    assert not evidence.apis_in_trouble(story.at(45), story.at(45))
+
+
+def _outage(story: Story, back: dict[str, float]) -> None:
+    line = {"n": 1, "fault": "outage", "target": "everyone", "for_s": 5}
+    over = max(back.values(), default=44)
+    notes = [
+        {"at": story.at(at), "event": "note", "what": "came back", "target": name, "detail": {}}
+        for name, at in back.items()
+    ]
+    begin = {"at": story.at(20), "event": "begin", **line, "detail": {}}
+    end = {"at": story.at(over), "event": "end", **line, "detail": {}}
+    faults = story.folder / "faults.jsonl"
+    faults.write_text("".join(json.dumps(each) + "\n" for each in (begin, *notes, end)))
 
 
 def test_what_befell_it_at_first_is_no_reason_for_a_minute(story: Story) -> None:

@@ -196,6 +196,23 @@ async def test_who_does_not_come_back_after_an_outage_is_told(
     assert ("did not come back", "node-1") in [(e.get("what"), e["target"]) for e in noted]
 
 
+async def test_who_does_not_come_back_is_told_however_often_the_host_is_in_trouble(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflict, "BACK_WITHIN", 1.0)
+    often = [Planned(n, 0.4 * n, "hog", "host", 0.2, {"processes": 0}) for n in range(2, 40)]
+
+    async def hog(inflictor: Inflictor, _: Path) -> None:
+        hogging = asyncio.create_task(inflictor.run(often, time.monotonic()))
+        await until(lambda: 1 in ended(tmp_path), 30)
+        hogging.cancel()
+        await asyncio.gather(hogging, return_exceptions=True)
+        assert 39 not in ended(tmp_path)
+
+    noted = await _after_an_outage(tmp_path, database_url, hog)
+    assert "did not come back" in [each.get("what") for each in noted]
+
+
 async def test_an_outage_is_not_prolonged_by_who_is_killed_again(
     tmp_path: Path, database_url: str
 ) -> None:
@@ -204,7 +221,8 @@ async def test_an_outage_is_not_prolonged_by_who_is_killed_again(
 
     noted = await _after_an_outage(tmp_path, database_url, kill)
     assert {each["n"] for each in noted if each["event"] == "end"} == {1, 2}
-    assert not {each.get("what") for each in noted} & {"came back", "did not come back"}
+    told = {each.get("what") for each in noted}
+    assert told & {"came back", "hit again", "did not come back"} == {"hit again"}
 
 
 def _ignores(pid: int, number: int) -> bool:
@@ -256,8 +274,23 @@ async def test_who_does_not_end_in_a_rolling_deploy_is_told(
 async def test_who_was_stopped_meanwhile_is_not_blamed_for_not_ending(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = Planned(1, 0.0, "stop", "node-1", 2.0)
+    stopped = Planned(1, 0.6, "stop", "node-1", 2.0)
     assert "did not end" not in await _rolled(tmp_path, database_url, monkeypatch, stopped)
+
+
+async def test_who_was_woken_by_the_deploy_itself_is_blamed_for_not_ending(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = Planned(1, 0.0, "stop", "node-1", 2.0)
+    assert "did not end" in await _rolled(tmp_path, database_url, monkeypatch, stopped)
+
+
+async def test_who_has_ended_already_is_not_asked_to(tmp_path: Path, database_url: str) -> None:
+    async with stand_on(database_url, tmp_path) as stand:
+        [process] = await stand.add(teller(tmp_path))
+        await stand.start()
+        first, second = await process.term(30.0), await process.term(30.0)
+    assert (first.asked, second.asked) == (1, 0)
 
 
 async def test_how_far_two_clocks_are_apart_is_known_to_within_an_answer(

@@ -11,12 +11,13 @@ from torture import totals
 
 
 def report(seed: int, fires: int, violations: int, spread: list[float]) -> dict[str, Any]:
-    counts = {"faults": 12, "fires decided": fires + 1, "fires fired": fires}
+    counts = {"schedules": 1400, "faults": 12, "fires decided": fires + 1, "fires fired": fires}
     figure = {"name": "failover gap", "means": "to its successors", "count": 2 * len(spread)}
     figure |= {"left_out": 3, "never": violations, "spread": spread, "max": max(spread, default=0)}
     return {
         "seed": seed,
         "seconds": 900.0,
+        "replay": f"sexton torture --seed {seed}" + " --fires 60" * (seed == 2),
         "commit": "abcdef0",
         "began_at": 1_794_995_675_039_492,
         "counts": counts | {"jobs": 2 * fires, "attempts": 3 * fires},
@@ -39,8 +40,10 @@ def test_runs_are_added_up_and_their_gaps_put_together() -> None:
     runs[0]["events"] |= {"fell": [{"who": "node-1"}], "did_not_end": [{"who": "worker-4"}]}
     lines = list(tables(runs))
     assert [line.split("|")[1].strip() for line in lines[4:8]] == ["2", "5", "9", "**3**"]
-    assert lines[4].startswith("| 2 | 2026-11-18 09:54 | abcdef0 | 15 | 10 | 1,001 | 1,000 |")
-    assert "| **3** | | | 45 | 30 | 3,004 | 3,001 | 6,002 | 9,003 | 1 | 2 | 1 |" in lines
+    about = "| 2026-11-18 09:54 | abcdef0 | 15 |"
+    assert lines[4].startswith(f"| 2 {about} 60 | 1,400 | 10 | 1,001 | 1,000 |")
+    assert lines[5].startswith(f"| 5 {about} 110 | 1,400 | 10 |")
+    assert "| **3** | | | 45 | | | 30 | 3,004 | 3,001 | 6,002 | 9,003 | 1 | 2 | 1 |" in lines
     assert "Seed 5, not checked: the end: the run was cut short." in lines
     assert {"Seed 9: node-1 fell.", "Seed 9: worker-4 did not end."} <= {*lines}
     assert "| fired | 3,001 |" in lines
@@ -72,7 +75,9 @@ def test_what_is_recorded_is_told_of_together_with_what_was_there(
     monkeypatch.setattr(totals, "RESULTS", tmp_path / "RESULTS.md")
     totals.record([report(1, 10, 0, [1.0])])
     totals.record([report(2, 20, 0, [2.0])])
-    assert "| **2** | | | 30 | 20 | 32 | 30 | 60 | 90 | 0 | 0 | 0 |" in totals.RESULTS.read_text()
+    assert (
+        "| **2** | | | 30 | | | 20 | 32 | 30 | 60 | 90 | 0 | 0 | 0 |" in totals.RESULTS.read_text()
+    )
     assert "text" not in json.loads((totals.RUNS / "1.json").read_text())
 
 
@@ -83,6 +88,13 @@ def test_what_is_published_is_what_the_recorded_runs_come_to(
     monkeypatch.setattr(totals, "RESULTS", tmp_path / "RESULTS.md")
     totals.record([])
     assert totals.RESULTS.read_text() == published
+
+
+def test_the_page_tells_how_long_things_take_as_the_recorded_runs_do() -> None:
+    page = totals.RESULTS.parents[1] / "docs" / "reliability.md"
+    told = page.read_text().partition("<!-- from torture/RESULTS.md -->\n")[2].partition("\n\n")[0]
+    recorded = totals.RESULTS.read_text().partition("## How long things took\n\n")[2]
+    assert told == recorded.rstrip()
 
 
 def test_a_file_that_is_no_report_is_refused_by_name(tmp_path: Path) -> None:

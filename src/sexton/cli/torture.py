@@ -88,8 +88,9 @@ def torture(
     nobody shall torture by accident.
 
     Exit codes: 0 everything was checked and nothing is broken; 1 a promise was broken, and the
-    report says which, when and how to see it again; 2 wrong usage, or what a run cannot have; 3 no
-    verdict: the server is not available, the rig failed, or something was not checked.
+    report says which, when and how to see it again, or a process fell, did not end or did not come
+    back; 2 wrong usage, or what a run cannot have; 3 no verdict: the server is not available, the
+    rig failed, or something was not checked; 128 and the number of the signal that stopped it.
     """
     from sexton.torture.cast import Size
     from sexton.torture.command import Asked, perform

@@ -19,6 +19,10 @@ SETTLES_IN = 15 * SECOND
 # and has never been without for longer, a commit may wait longer, and so does one that a task makes
 # itself; but not for ever.
 UNSEEN, UNSEEN_IN_TROUBLE = 2 * SECOND, 30 * SECOND
+# After an outage nodes are excused until all of them are back, but for no longer than this: so many
+# at once took up to 18 s to start where two clusters and tests shared two cores.
+BACK_WITHIN = 45 * SECOND
+_RETURNS = ("came back", "hit again", "did not come back")
 _GRACE, _QUEUED = 3600.0, 100
 _NEVER = 1 << 62
 
@@ -124,12 +128,25 @@ class Evidence:
     def _troubles(self) -> list[Trouble]:
         lines = self.folder.faults
         over = {each["n"]: each["at"] for each in lines if each["event"] == "end"}
-        found = [
-            Trouble(each["target"], each["at"], over.get(each["n"], _NEVER))
-            for each in lines
-            if each["event"] == "begin"
-        ]
+        found: list[Trouble] = []
+        for each in lines:
+            if each["event"] == "begin":
+                trouble = Trouble(each["target"], each["at"], over.get(each["n"], _NEVER))
+                known = each["fault"] == "outage"
+                found += self._outage(trouble, each["for_s"]) if known else [trouble]
         return sorted(found, key=lambda each: each.began)
+
+    def _outage(self, whole: Trouble, for_s: float) -> Iterator[Trouble]:
+        """Everybody's until the nodes are back, and everybody else's own until that one is."""
+        last = min(whole.ended, whole.began + round(for_s * SECOND) + BACK_WITHIN)
+        back: dict[str, int] = {}
+        for note in self.folder.faults:
+            if note.get("what") in _RETURNS and whole.began <= note["at"] <= last:
+                back.setdefault(note["target"], note["at"])
+        nodes = [at for name, at in back.items() if name.startswith("node")]
+        yield whole._replace(ended=max(nodes, default=last))
+        for name, at in back.items():
+            yield Trouble(name, whole.began, at)
 
     @cached_property
     def unsynced(self) -> list[Trouble]:

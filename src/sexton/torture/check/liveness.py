@@ -184,7 +184,7 @@ class Liveness:
         return figure
 
     def _recovery(self) -> list[Figure]:
-        """After PostgreSQL takes writes again, and unless it is gone before anything is written."""
+        """After PostgreSQL takes writes again, unless it is soon gone once more."""
         noted = [
             each
             for each in self.evidence.folder.faults
@@ -200,7 +200,7 @@ class Liveness:
             for back in (each["at"] for each in noted if each.get("what") in _BACK):
                 nth = bisect_right(times, back)
                 first = times[nth] if nth < len(times) else None
-                if any(back <= down < (first or back) for down in downs):
+                if any(back <= down <= back + CLEAR for down in downs):
                     figure.left_out += 1
                 else:
                     self._add(figure, back, first, _NOBODY)
@@ -211,11 +211,10 @@ class Liveness:
         """Of as many processes at once as there are, on the host of all of them."""
         figure = Figure("start", "after an outage: from a process's start until it is ready")
         for note in self.evidence.folder.faults:
-            if note["event"] == "note" and note.get("what") == "came back":
-                if note["detail"].get("alone", True):
-                    figure.seconds.append(note["detail"]["after"])
-                else:
-                    figure.left_out += 1
+            if note.get("what") == "came back" and note["detail"].get("alone", True):
+                figure.seconds.append(note["detail"]["after"])
+            elif note.get("what") in ("came back", "hit again"):
+                figure.left_out += 1
         return figure
 
     def _half_open(self) -> list[Figure]:

@@ -1,15 +1,16 @@
 """Faults, done to real processes at the moments that the plan names."""
 
 import asyncio
-import math
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
+from sexton.torture.check.evidence import BACK_WITHIN as EXCUSED_FOR
+from sexton.torture.check.folder import SECOND
 from sexton.torture.faults.log import FaultLog
 from sexton.torture.faults.plan import Planned
+from sexton.torture.faults.plight import Plight
 from sexton.torture.proxy import (
     Blackhole,
     Fault,
@@ -25,9 +26,9 @@ from sexton.torture.stand.errors import AWAY
 # What an orderly end may take beyond the grace that its tasks have, on a host with other worries.
 END_WITHIN = 20.0
 READY_WITHIN = 60.0
-# After an outage, which excuses everybody as long as it lasts: so many at once took up to 18 s to
-# start where two clusters and tests shared two cores. Who takes longer is a finding.
-BACK_WITHIN = 45.0
+# After an outage, not counting the time in which the server or the way there was in trouble. Who
+# takes longer than the checker excuses is a finding.
+BACK_WITHIN = EXCUSED_FOR / SECOND
 _LOOK_EVERY = 0.1
 # What is done to processes themselves, and not to what they need.
 _OF_PROCESSES = ("kill", "stop", "rolling", "clock", "outage")
@@ -46,11 +47,7 @@ class Inflictor:
         self._standing: dict[str, int] = {}  # which fault has the proxy of whom
         self._armed: dict[str, int] = {}  # and which one has a trip there
         self._stopped: dict[int | None, float] = {}  # by process, until when
-        self._hurt: dict[str, float] = {}  # by name, until when somebody is killed or stopped
-        self._deployed: dict[str, float] = {}  # by name, when a deploy ended somebody last
-        self._out: Counter[str] = Counter()  # in how many outages who is: nobody else ends them
-        self._troubles: Counter[str] = Counter()  # by name, or the server's, how many there are
-        self._well: dict[str, float] = {}  # and when the last of them was over
+        self._plight = Plight()
         self._kinds: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -106,18 +103,14 @@ class Inflictor:
         self._log.begin(
             *(planned.n, planned.fault, planned.target, planned.for_s), **planned.detail
         )
-        troubles = planned.fault not in _OF_PROCESSES
-        self._troubles[planned.target] += troubles
-        try:
-            await self._kinds[planned.fault](planned)
-            self._log.end(planned.n, planned.fault, planned.target)
-        except (StandError, *AWAY) as error:
-            said = f"{type(error).__name__}: {error}"
-            self._log.end(planned.n, planned.fault, planned.target, failed=said)
-        finally:
-            if troubles:
-                self._troubles[planned.target] -= 1
-                self._well[planned.target] = time.monotonic()
+        of_process = planned.fault in _OF_PROCESSES
+        with nullcontext() if of_process else self._plight.trouble(planned.target):
+            try:
+                await self._kinds[planned.fault](planned)
+                self._log.end(planned.n, planned.fault, planned.target)
+            except (StandError, *AWAY) as error:
+                said = f"{type(error).__name__}: {error}"
+                self._log.end(planned.n, planned.fault, planned.target, failed=said)
 
     async def _who_leads(self) -> str:
         """By name; if nobody can be asked just now, the first node."""
@@ -129,14 +122,15 @@ class Inflictor:
         return self._stand.of("node")[0].name
 
     async def _up(self, process: Process) -> None:
-        if not process.alive and not self._out[process.name]:
+        if not process.alive and not self._plight.is_away(process.name):
             await process.start()
+            self._plight.whole(process.name)
 
     # ── processes ───────────────────────────────────────────────────────────
 
     async def _kill(self, planned: Planned) -> None:
         process = self._stand.processes[planned.target]
-        self._hurts(process, planned.for_s)
+        self._plight.hurt(process.name, planned.for_s)
         await process.kill9()
         await asyncio.sleep(planned.for_s)
         await self._up(process)
@@ -147,7 +141,7 @@ class Inflictor:
         pid, until = process.pid, time.monotonic() + planned.for_s
         self._stopped[pid] = max(until, self._stopped.get(pid, 0.0))
         if process.alive:
-            self._hurts(process, planned.for_s)
+            self._plight.hurt(process.name, planned.for_s)
         await process.stop_signal()
         await asyncio.sleep(planned.for_s)
         if process.pid == pid and self._stopped[pid] <= until:
@@ -156,9 +150,10 @@ class Inflictor:
     async def _rolling(self, planned: Planned) -> None:
         """One after the other, the next when the one before is ready."""
         for process in self._family(planned.target):
-            if self._out[process.name]:
+            if self._plight.is_away(process.name):
                 continue
             await process.cont()
+            self._plight.whole(process.name)
             began = time.monotonic()
             try:
                 end = await process.term(self._grace + END_WITHIN)
@@ -167,63 +162,51 @@ class Inflictor:
                 self._blame("did not end", process, began, error)
                 raise
             finally:
-                self._deployed[process.name] = time.monotonic()
+                self._plight.deployed(process.name)
                 await self._up(process)
-            if not self._out[process.name]:
+            if not self._plight.is_away(process.name):
                 began = time.monotonic()
                 try:
                     await process.wait_ready(READY_WITHIN, kept=True)
                 except StandError as error:
-                    if self._deployed[process.name] < began:
-                        self._blame("did not come back", process, began, error)
+                    self._blame("did not come back", process, began, error)
                     raise
-
-    def _hurts(self, process: Process, for_s: float) -> None:
-        until = time.monotonic() + for_s
-        self._hurt[process.name] = max(until, self._hurt.get(process.name, 0.0))
 
     def _blame(self, what: str, process: Process, began: float, error: StandError) -> None:
         """A finding, unless another fault held it up meanwhile."""
-        if self._hurt.get(process.name, 0.0) < began:
+        if not self._plight.was_hit(process.name, began):
             self._log.note(what, process.name, error=str(error))
 
     async def _outage(self, planned: Planned) -> None:
         """It is over when all of them are back: so many at once take their time to start."""
         family = self._family(planned.target)
-        names = {process.name for process in family}
-        self._out.update(names)
-        try:
+        with self._plight.away(process.name for process in family):
             for process in family:
-                self._hurts(process, planned.for_s)
+                self._plight.hurt(process.name, planned.for_s)
                 await process.kill9()
             await asyncio.sleep(planned.for_s)
-        finally:
-            self._out.subtract(names)
         for process in family:
             await self._up(process)
         await asyncio.gather(*(self._returns(process) for process in family))
 
     async def _returns(self, process: Process) -> None:
-        """Unless another fault takes it down again, and sees to it that it comes back. While the
-        server or its way there is in trouble nobody can be ready."""
-        began = time.monotonic()
+        """Unless another fault takes it down again, and sees to it that it comes back."""
+        name, spent = process.name, 0.0
+        began = looked = time.monotonic()
         while not await process.is_ready():
-            if max(each.get(process.name, 0.0) for each in (self._hurt, self._deployed)) >= began:
+            now = time.monotonic()
+            if self._plight.was_hit(name, began):
+                self._log.note("hit again", name)
                 return
-            if time.monotonic() - max(began, self._well_since(process)) > BACK_WITHIN:
-                self._log.note("did not come back", process.name, error=process.tail())
+            # Without a server nobody can be ready.
+            spent += 0.0 if self._plight.in_trouble(name) else now - looked
+            looked = now
+            if spent > BACK_WITHIN:
+                self._log.note("did not come back", name, error=process.tail())
                 return
             await asyncio.sleep(_LOOK_EVERY)
-        alone = self._well_since(process) < began
-        after = round(time.monotonic() - began, 3)
-        self._log.note("came back", process.name, after=after, alone=alone)
-
-    def _well_since(self, process: Process) -> float:
-        """When neither its way to the server nor the server was in trouble any more."""
-        of = (process.name, "postgres", "host")
-        if any(self._troubles[each] for each in of):
-            return math.inf
-        return max(self._well.get(each, 0.0) for each in of)
+        alone = not self._plight.was_in_trouble(name, began)
+        self._log.note("came back", name, after=round(time.monotonic() - began, 3), alone=alone)
 
     async def _clock(self, planned: Planned) -> None:
         self._stand.processes[planned.target].clock(planned.detail["offset"])

@@ -192,8 +192,8 @@ class Process:
         ready = await self._says_ready()
         began, child = time.monotonic(), self._child
         self._ends()
-        if child is None:
-            return End(0.0, None, 0.0, 0, None)
+        if child is None or not child.alive:
+            return End(0.0, self.code, 0.0, 0, None)
         child.signal(signal.SIGTERM)
         if not await child.ended(timeout):
             await child.kill()
