@@ -1,71 +1,30 @@
 """A process that has imported everything and forks: a node or a worker is there in milliseconds."""
 
-import asyncio
 import contextlib
 import ctypes
-import itertools
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
+
+from sexton.torture.answering import Answering
 
 PR_SET_PDEATHSIG = 1
-END_WITHIN = 5.0
 SEPARATE = 3  # the first descriptor that a child shall not inherit
 
 
-class Nursery:
+class Nursery(Answering):
     """Starts the nursery, asks it for processes, and ends it; with it ends whatever it made."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._number = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[int]] = {}
-        self._reading: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "sexton.torture.crash.nursery"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), END_WITHIN)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-        if self._reading is not None:
-            await self._reading
+        super().__init__("sexton.torture.crash.nursery")
 
     async def start(self, role: str, output: Path, **told: Any) -> int:
         """The pid of a new process in this role; what it says goes to `output`."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        number = next(self._number)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        wish = {"n": number, "role": role, "output": str(output), "told": told}
-        self._process.stdin.write(json.dumps(wish).encode() + b"\n")
-        return await self._asked[number]
-
-    async def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
-            said = json.loads(line)
-            self._asked.pop(said["n"]).set_result(said["pid"])
-        for asked in self._asked.values():
-            asked.set_exception(RuntimeError("the nursery has ended"))
+        said = await self._ask(role=role, output=str(output), told=told)
+        return int(said["pid"])
 
 
 def main() -> None:
