@@ -58,7 +58,7 @@ def test_what_cannot_be_is_refused_with_a_word_and_a_code(cli: Cli) -> None:
 def test_whoever_waits_for_a_lock_too_long_is_told_to_try_again(cli: Cli) -> None:
     with psycopg.connect(cli.environ["SEXTON_DATABASE_URL"]) as other:
         other.execute("lock table sexton.api_key in exclusive mode")
-        said = cli("key", "create", "k", "--role", "viewer", SEXTON_PATIENCE="1")
+        said = cli("key", "create", "k", "--role", "viewer", SEXTON_PATIENCE="3")
     assert (said.code, said.out) == (3, ""), said.err
     assert "another change has this locked; nothing was changed, try again" in said.err
     assert cli.json("key", "ls")["keys"] == []

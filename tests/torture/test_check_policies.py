@@ -323,6 +323,9 @@ def test_what_befell_another_or_before_is_no_reason_to_be_late(
         ({"node-1": 30, "node-2": 33}, 32, True),
         ({"node-1": 30, "node-2": 33, "worker-1": 44}, 34, False),
         ({"node-1": 30, "api-1": 44}, 34, False),
+        ({"node-1": 30, "node-2": 80}, 69, True),
+        ({"node-1": 30, "node-2": 80}, 71, False),
+        ({"node-1": 20.1, "node-2": 44}, 43, True),
         ({"node-1": 300}, 69, True),
         ({"node-1": 300}, 71, False),
     ],
@@ -330,7 +333,8 @@ def test_what_befell_another_or_before_is_no_reason_to_be_late(
 def test_an_outage_excuses_everybody_until_the_nodes_are_back_and_not_for_ever(
     story: Story, back: dict[str, float], asked: float, excused: bool
 ) -> None:
-    """It was to last from 20 to 25 s, and those who start anew are ready when they say so."""
+    """It was to last from 20 to 25 s, and those who start anew are ready when they say so; who said
+    something before had been away in another."""
     _outage(story, back)
     evidence = Evidence(Folder(story.save()))
     assert evidence.all_in_trouble(story.at(asked), story.at(asked)) is excused

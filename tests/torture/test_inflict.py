@@ -130,9 +130,15 @@ async def test_a_run_that_is_called_off_starts_nobody_again(
         log.close()
 
 
-async def _rolled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, *more: Planned) -> Any:
+async def _rolled(
+    tmp_path: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *more: Planned,
+    end_within: float = 0.5,
+) -> Any:
     """What was noted of a node that does not hear a SIGTERM."""
-    monkeypatch.setattr(inflict, "END_WITHIN", 0.5)
+    monkeypatch.setattr(inflict, "END_WITHIN", end_within)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     (tmp_path / "deaf.py").write_text(deaf)
     async with stand_on(url, tmp_path) as stand:
@@ -274,8 +280,9 @@ async def test_who_does_not_end_in_a_rolling_deploy_is_told(
 async def test_who_was_stopped_meanwhile_is_not_blamed_for_not_ending(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopped = Planned(1, 0.6, "stop", "node-1", 2.0)
-    assert "did not end" not in await _rolled(tmp_path, database_url, monkeypatch, stopped)
+    stopped = Planned(1, 0.6, "stop", "node-1", 4.0)
+    noted = await _rolled(tmp_path, database_url, monkeypatch, stopped, end_within=3.0)
+    assert "did not end" not in noted
 
 
 async def test_who_was_woken_by_the_deploy_itself_is_blamed_for_not_ending(

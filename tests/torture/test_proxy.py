@@ -493,6 +493,18 @@ async def test_a_promotion_moves_the_ways_to_postgresql_and_no_others(
         writer.close()
 
 
+async def test_whoever_asks_when_no_answer_is_read_any_more_does_not_wait_for_it() -> None:
+    """As when a sweep is interrupted, which cancels everything at once: it did not end."""
+    async with Proxies() as proxies:
+        asking = asyncio.create_task(proxies.open("one", ("127.0.0.1", 1)))
+        await asyncio.sleep(0)
+        assert proxies._reading is not None
+        proxies._reading.cancel()
+        for each in (asking, proxies.close("one")):
+            with pytest.raises(ProxyError, match="has ended"):
+                await asyncio.wait_for(each, 30)
+
+
 async def test_the_proxies_end_with_whoever_started_them() -> None:
     async with Proxies() as proxies:
         assert proxies.pid

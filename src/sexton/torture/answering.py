@@ -48,7 +48,9 @@ class Answering:
         except TimeoutError:
             process.kill()
             await process.wait()
-        await reading
+        await asyncio.wait([reading])
+        if not reading.cancelled():
+            reading.result()
 
     @property
     def pid(self) -> int:
@@ -57,8 +59,10 @@ class Answering:
 
     async def _ask(self, **told: Any) -> dict[str, Any]:
         process = self._process
-        if process is None or process.stdin is None or process.returncode is not None:
+        if process is None or process.stdin is None or self._reading is None:
             raise self.gone(f"{self._module} is not running")
+        if self._reading.done():
+            raise self.gone(f"{self._module} has ended")
         number = next(self._number)
         self._asked[number] = asyncio.get_running_loop().create_future()
         process.stdin.write(json.dumps({"n": number, **told}).encode() + b"\n")
@@ -70,14 +74,19 @@ class Answering:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        while line := await process.stdout.readline():
-            said = json.loads(line)
-            if "n" not in said:
-                self._says(said)
-                continue
-            asked = self._asked.pop(said["n"])
-            if not asked.done():
-                asked.set_result(said)
-        for asked in self._asked.values():
-            if not asked.done():
-                asked.set_exception(self.gone(f"{self._module} has ended"))
+        try:
+            while line := await process.stdout.readline():
+                said = json.loads(line)
+                if "n" in said:
+                    self._answered(said)
+                else:
+                    self._says(said)
+        finally:  # whoever waits would wait for ever
+            for asked in self._asked.values():
+                if not asked.done():
+                    asked.set_exception(self.gone(f"{self._module} has ended"))
+
+    def _answered(self, said: dict[str, Any]) -> None:
+        asked = self._asked.pop(said["n"])
+        if not asked.done():
+            asked.set_result(said)

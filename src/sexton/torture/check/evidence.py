@@ -138,11 +138,12 @@ class Evidence:
 
     def _outage(self, whole: Trouble, for_s: float) -> Iterator[Trouble]:
         """Everybody's until the nodes are back, and everybody else's own until that one is."""
-        last = min(whole.ended, whole.began + round(for_s * SECOND) + BACK_WITHIN)
+        started = whole.began + round(for_s * SECOND)  # before it others may return from another
+        last = min(whole.ended, started + BACK_WITHIN)
         back: dict[str, int] = {}
         for note in self.folder.faults:
-            if note.get("what") in _RETURNS and whole.began <= note["at"] <= last:
-                back.setdefault(note["target"], note["at"])
+            if note.get("what") in _RETURNS and started <= note["at"] <= whole.ended:
+                back.setdefault(note["target"], min(note["at"], last))
         nodes = [at for name, at in back.items() if name.startswith("node")]
         yield whole._replace(ended=max(nodes, default=last))
         for name, at in back.items():

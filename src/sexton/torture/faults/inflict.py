@@ -148,7 +148,8 @@ class Inflictor:
             await process.cont()
 
     async def _rolling(self, planned: Planned) -> None:
-        """One after the other, the next when the one before is ready."""
+        """One after the other, the next when the one before is ready. Who does not end or come back
+        is a finding, unless another fault held it up meanwhile."""
         for process in self._family(planned.target):
             if self._plight.is_away(process.name):
                 continue
@@ -159,7 +160,8 @@ class Inflictor:
                 end = await process.term(self._grace + END_WITHIN)
                 self._log.note("ended", process.name, **end._asdict())
             except StandError as error:
-                self._blame("did not end", process, began, error)
+                if not self._plight.was_hurt(process.name, began):
+                    self._log.note("did not end", process.name, error=str(error))
                 raise
             finally:
                 self._plight.deployed(process.name)
@@ -169,13 +171,9 @@ class Inflictor:
                 try:
                     await process.wait_ready(READY_WITHIN, kept=True)
                 except StandError as error:
-                    self._blame("did not come back", process, began, error)
+                    if not self._plight.was_hit(process.name, began):
+                        self._log.note("did not come back", process.name, error=str(error))
                     raise
-
-    def _blame(self, what: str, process: Process, began: float, error: StandError) -> None:
-        """A finding, unless another fault held it up meanwhile."""
-        if not self._plight.was_hit(process.name, began):
-            self._log.note(what, process.name, error=str(error))
 
     async def _outage(self, planned: Planned) -> None:
         """It is over when all of them are back: so many at once take their time to start."""

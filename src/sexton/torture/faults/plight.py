@@ -31,9 +31,13 @@ class Plight:
     def deployed(self, name: str) -> None:
         self._deployed[name] = time.monotonic()
 
+    def was_hurt(self, name: str, since: float) -> bool:
+        """Whether it was killed or stopped at some time since then."""
+        return self._hurt.get(name, 0.0) >= since
+
     def was_hit(self, name: str, since: float) -> bool:
-        """Whether it was killed, stopped or ended by somebody since then."""
-        return max(each.get(name, 0.0) for each in (self._hurt, self._deployed)) >= since
+        """The same, or a deploy has ended it."""
+        return self.was_hurt(name, since) or self._deployed.get(name, 0.0) >= since
 
     @contextmanager
     def away(self, names: Iterable[str]) -> Iterator[None]:
