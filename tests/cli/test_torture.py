@@ -7,10 +7,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from sexton.cli.output import SIGPIPE_EXIT
 from sexton.torture.guest import DROP
 
 from ..support.postgres import Postgres
-from .conftest import Cli
+from .conftest import PATIENCE, Cli
 
 
 @pytest.mark.parametrize(
@@ -68,14 +69,33 @@ async def test_a_signal_takes_everything_down_and_leaves_the_database_as_it_was(
     assert "taking everything down" in said.err
     assert said.err.endswith("sexton: done: no verdict, and nothing is kept\n")
     assert {each.name for each in cli.folder.iterdir()} == before
+    assert await _left(database_url) == 0
+
+
+async def test_a_run_that_nobody_reads_any_more_ends(cli: Cli, database_url: str) -> None:
+    """As with `| head`, while faults stand in somebody's way: it waited for them to be lifted."""
+    running = cli.start(
+        *("torture", "--database-url", database_url, "--seconds", "30", "--folder", "run"),
+        *("--nodes", "1", "--workers", "1", "--apis", "1", "--fires", "1"),
+        *("--intensity", "10", "--seed", "7"),
+    )
+    running.line("faults in 30 s")
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+    assert await asyncio.to_thread(running.process.wait, PATIENCE) == SIGPIPE_EXIT
+    assert await _left(database_url) == 0
+
+
+async def _left(database_url: str) -> int:
+    """Of what a run makes on somebody's server."""
     connection = await asyncpg.connect(database_url)
     try:
-        left = await connection.fetchval(
+        left: int = await connection.fetchval(
             "select count(*) from pg_namespace where nspname in ('torture', 'sexton_torture')"
         )
     finally:
         await connection.close()
-    assert left == 0
+    return left
 
 
 @pytest.mark.parametrize("seed", ["6", "7"])  # one of them holds transactions open
