@@ -5,6 +5,7 @@ import contextlib
 import functools
 import gc
 import logging
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,6 +18,7 @@ from sexton import Job, Retry, Sexton, Snooze
 from sexton.domain.outcome import Failed, Snoozed
 from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Running, unknown_task
 from sexton.store.connection import Address
+from sexton.targets.threads import ThreadCall, ThreadPool
 
 from ..support import cpu_bound
 from ..support.hands import hands
@@ -123,6 +125,35 @@ async def test_the_time_of_a_process_task_begins_when_it_has_a_process(app: Sext
         jobs = [await ended(app, each.id) for each in enqueued]
     assert {job.state for job in jobs} == {"succeeded"}, "the last of them waited for 3.75 s"
     assert min(job.result for job in jobs) > 1, "each had its four seconds when it began"
+
+
+async def test_the_time_of_a_plain_task_begins_when_it_has_a_thread(
+    app: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which on a host short of CPU may be later: such an attempt failed, and never began."""
+
+    @app.task(timeout=1, retry=Retry(max_attempts=1))
+    def late(job: Job, seconds: float) -> float | None:
+        left = job.remaining
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        return left
+
+    start = ThreadPool.start
+
+    def delayed(pool: ThreadPool, call: ThreadCall) -> None:
+        threading.Timer(1.5, start, (pool, call)).start()
+
+    monkeypatch.setattr(ThreadPool, "start", delayed)
+    async with working(app):
+        done, hanging = await app.enqueue_many([late.call(0), late.call(60)])
+        job = await ended(app, done.id)
+        assert job.state == "succeeded"
+        assert job.result > 0.5, "all of its second was left when it began"
+        job = await ended(app, hanging.id)
+    [attempt] = job.attempts
+    assert "JobTimeout: it ran longer than 1 s" in (attempt.error or "")
 
 
 async def test_a_delayed_or_redriven_job_of_an_unknown_task_is_put_back(

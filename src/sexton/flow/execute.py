@@ -140,8 +140,17 @@ class Executor:
         return arguments
 
     def _set_timer(self, running: Running, task: Task[Any, Any]) -> None:
-        if task.timeout is not None:
-            running.timer = self._loop.call_later(task.timeout, self.stop, running, "timeout")
+        timeout = task.timeout
+        if timeout is not None:
+            running.timer = self._loop.call_later(timeout, self._time_is_up, running, timeout)
+
+    def _time_is_up(self, running: Running, timeout: float) -> None:
+        """Unless its thread has begun later than it was asked to, on a host short of CPU."""
+        handle = running.handle
+        if isinstance(handle, ThreadCall) and (left := handle.left(timeout)) > 0:
+            running.timer = self._loop.call_later(left, self._time_is_up, running, timeout)
+        else:
+            self.stop(running, "timeout")
 
     async def _take_turns(self) -> None:
         """Run one coroutine after the other until one has to wait; then be that one's own.
@@ -285,6 +294,8 @@ class Executor:
 
         def run() -> Any:
             CURRENT.set(Slot(running))
+            if running.job is not None:
+                running.job._begin(task.timeout)
             return task.function(**arguments)
 
         token = None if self._spans is None else self._spans.enter(running)

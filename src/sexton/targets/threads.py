@@ -22,6 +22,7 @@ class ThreadCall:
         self._thread: int | None = None
         self._interrupted = False
         self._unwanted: type[BaseException] | None = None
+        self._began: float | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -31,6 +32,7 @@ class ThreadCall:
                 if self._unwanted is not None:
                     raise self._unwanted
                 self._thread = threading.get_ident()
+                self._began = time.monotonic()
             self.result = self._function(self._call)
         except BaseException as error:
             self.error = error
@@ -46,6 +48,11 @@ class ThreadCall:
             self._thread = None
             self.error = self.error or error
         self._done(self)
+
+    def left(self, timeout: float) -> float:
+        """Of so much time: its own, which begins when a thread has taken it up."""
+        began = self._began
+        return timeout if began is None else began + timeout - time.monotonic()
 
     def interrupt(self, exception: type[BaseException]) -> bool:
         """False if the call is not running, or was interrupted before."""
