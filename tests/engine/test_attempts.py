@@ -132,7 +132,7 @@ async def test_the_time_of_a_plain_task_begins_when_it_has_a_thread(
 ) -> None:
     """Which on a host short of CPU may be later: such an attempt failed, and never began."""
 
-    @app.task(timeout=1, retry=Retry(max_attempts=1))
+    @app.task(timeout=2, retry=Retry(max_attempts=1))
     def late(job: Job, seconds: float) -> float | None:
         left = job.remaining
         until = time.monotonic() + seconds
@@ -143,17 +143,17 @@ async def test_the_time_of_a_plain_task_begins_when_it_has_a_thread(
     start = ThreadPool.start
 
     def delayed(pool: ThreadPool, call: ThreadCall) -> None:
-        threading.Timer(1.5, start, (pool, call)).start()
+        threading.Timer(2.5, start, (pool, call)).start()
 
     monkeypatch.setattr(ThreadPool, "start", delayed)
     async with working(app):
         done, hanging = await app.enqueue_many([late.call(0), late.call(60)])
         job = await ended(app, done.id)
         assert job.state == "succeeded"
-        assert job.result > 0.5, "all of its second was left when it began"
+        assert job.result > 0, "its time was not up when it began"
         job = await ended(app, hanging.id)
     [attempt] = job.attempts
-    assert "JobTimeout: it ran longer than 1 s" in (attempt.error or "")
+    assert "JobTimeout: it ran longer than 2 s" in (attempt.error or "")
 
 
 async def test_a_delayed_or_redriven_job_of_an_unknown_task_is_put_back(
