@@ -11,11 +11,13 @@ import pytest
 from sexton import Sexton
 from sexton.store.connection import Address
 
+from .support import undertaker
 from .support.postgres import Postgres
 
 # A shell that starts us in the background has SIGINT ignored, and so would everybody whom we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+undertaker.engage()
 _number = itertools.count(1)
 LONGEST_TEST = 100.0
 
