@@ -90,11 +90,16 @@ def test_what_is_published_is_what_the_recorded_runs_come_to(
     assert totals.RESULTS.read_text() == published
 
 
-def test_the_page_tells_how_long_things_take_as_the_recorded_runs_do() -> None:
+def test_the_page_tells_what_the_recorded_runs_come_to() -> None:
     page = totals.RESULTS.parents[1] / "docs" / "reliability.md"
     told = page.read_text().partition("<!-- from torture/RESULTS.md -->\n")[2].partition("\n\n")[0]
     recorded = totals.RESULTS.read_text().partition("## How long things took\n\n")[2]
     assert told == recorded.rstrip()
+    runs = [json.loads(each.read_text()) for each in totals.RUNS.glob("*.json")]
+    fires = sum(each["counts"]["fires fired"] for each in runs)
+    faults = sum(each["events"]["faults"] for each in runs)
+    violations = sum(each["violations"] for each in runs)
+    assert f"{fires:,} fires, {faults:,} faults, **{violations} violations**" in page.read_text()
 
 
 def test_a_file_that_is_no_report_is_refused_by_name(tmp_path: Path) -> None:
