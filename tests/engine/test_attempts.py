@@ -16,7 +16,7 @@ import pytest
 
 from sexton import Job, Retry, Sexton, Snooze
 from sexton.domain.outcome import Failed, Snoozed
-from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Running, unknown_task
+from sexton.flow.execute import UNKNOWN_TASK_PATIENCE, Executor, Running, unknown_task
 from sexton.store.connection import Address
 from sexton.targets.threads import ThreadCall, ThreadPool
 
@@ -154,6 +154,25 @@ async def test_the_time_of_a_plain_task_begins_when_it_has_a_thread(
         job = await ended(app, hanging.id)
     [attempt] = job.attempts
     assert "JobTimeout: it ran longer than 2 s" in (attempt.error or "")
+
+
+async def test_the_time_of_a_plain_task_that_never_gets_a_thread_is_not_waited_for_for_ever(
+    app: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task(timeout=0.2, retry=Retry(max_attempts=1))
+    def never() -> None: ...
+
+    given_up = asyncio.Event()
+
+    def start(pool: ThreadPool, call: ThreadCall) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ThreadPool, "start", start)
+    monkeypatch.setattr(Executor, "stop", lambda *_: given_up.set())
+    async with working(app):
+        job = await ended(app, (await never.enqueue()).id)
+        assert job.state == "dead"
+        await asyncio.wait_for(given_up.wait(), 30)
 
 
 async def test_a_delayed_or_redriven_job_of_an_unknown_task_is_put_back(

@@ -146,8 +146,8 @@ class Executor:
 
     def _time_is_up(self, running: Running, timeout: float) -> None:
         """Unless its thread has begun later than it was asked to, on a host short of CPU."""
-        handle = running.handle
-        if isinstance(handle, ThreadCall) and (left := handle.left(timeout)) > 0:
+        handle, ended = running.handle, running.ended  # one that never got a thread has ended
+        if isinstance(handle, ThreadCall) and not ended and (left := handle.left(timeout)) > 0:
             running.timer = self._loop.call_later(left, self._time_is_up, running, timeout)
         else:
             self.stop(running, "timeout")
